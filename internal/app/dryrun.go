@@ -279,6 +279,13 @@ func (d *DryRun) images(p *stages.Planned, todo []trial.Spec) {
 			image = s.Task.Digest()
 			builds[image] = true
 		}
+		if apart, _ := s.Task.Apart(false); apart != nil && apart.ImageOf() == apart {
+			if named := apart.Config.Environment.DockerImage; named != "" {
+				pulls[named] = true
+			} else {
+				builds["tests of "+s.Task.Digest()] = true
+			}
+		}
 		if s.Agent.CachesInstall() {
 			layers[layer{s.Agent.Name, image}] = true
 			if !slices.Contains(d.LayerAgents, s.Agent.Name) {

@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/plural"
@@ -92,7 +93,7 @@ func taskProblems(ctx context.Context, l *stages.Loaded) ([]diag.List, error) {
 	found := make([]diag.List, len(tasks))
 	err := stages.EachTask(ctx, "Checking tasks", tasks, func(i int, t *task.Task) {
 		found[i] = append(linted(l.Host.Paths, t), unrunnable(l.Host.Paths, t, oracle)...)
-		found[i] = append(found[i], unfit(l.Host.Paths, t, l.Job.Agents)...)
+		found[i] = append(found[i], unfit(l.Host.Paths, t, l.Job)...)
 	})
 	return found, err
 }
@@ -150,13 +151,16 @@ func linted(paths host.Paths, t *task.Task) diag.List {
 	return problems
 }
 
-// unfit returns the agents that cannot run a task, as problems.
-func unfit(paths host.Paths, t *task.Task, agents []agent.Agent) diag.List {
+// unfit returns the agents of a job that cannot run a task, as problems, and why its tests cannot.
+func unfit(paths host.Paths, t *task.Task, job config.Job) diag.List {
 	var problems diag.List
 	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
 		return problems
 	}
-	for _, a := range agents {
+	if err := trial.NothingForTests(t, job); err != nil {
+		problems = append(problems, diag.Diagnostic{File: host.Clean(paths.ShownTask(t, "task.toml")), Message: host.Clean(err.Message)})
+	}
+	for _, a := range job.Agents {
 		if why := trial.Unfit(a, t); why != "" {
 			problems = append(problems, diag.Diagnostic{File: host.Clean(paths.ShownTask(t, "task.toml")), Severity: diag.Warning, Message: host.Clean(why)})
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/org/rollout-action/internal/run/job/linktree"
 	"github.com/org/rollout-action/internal/run/job/reuse"
 	"github.com/org/rollout-action/internal/run/trial"
-	"github.com/org/rollout-action/internal/run/trial/artifacts"
 )
 
 // VerifyRequest is the request of Verify.
@@ -130,9 +129,9 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 		again := &trial.Again{Job: v.stored.Plan.JobName, From: v.Reverifies, Before: t}
 		var reason string
 		if v.req.Artifacts {
-			reason = noArtifacts(s, v.Job.Artifacts, t)
+			reason = noArtifacts(s, v.Job, t)
 		} else if again.Outcome, reason = ChooseKept(t, provider.Name(), kept, true); reason == NothingKept {
-			if noArtifacts(s, v.Job.Artifacts, t) == "" {
+			if noArtifacts(s, v.Job, t) == "" {
 				reason, advice = reason+", but its artifacts are: --from artifacts uses them", adviceOfArtifacts
 			} else {
 				reason, advice = reason+" (environment.keep: outcome keeps the agents' files)", cmp.Or(advice, adviceToKeep)
@@ -202,8 +201,8 @@ func ChooseKept(t result.Trial, provider string, kept map[string]bool, preferOut
 
 // noArtifacts returns why the artifacts of a trial are not all that its task and the job collect,
 // or "".
-func noArtifacts(s trial.Spec, ofJob []string, t result.Trial) string {
-	wanted := artifacts.Wanted(s.Task.Config.Artifacts, ofJob)
+func noArtifacts(s trial.Spec, job config.Job, t result.Trial) string {
+	wanted := s.WantedArtifacts(job)
 	switch {
 	case t.Reused != nil:
 		return "the result was taken over from another job, " + t.Reused.From + ": verify that one"

@@ -102,6 +102,11 @@ const imagesTime = 30 * time.Second
 // that applies to all of them.
 func (p *Planned) neverImages(ctx context.Context, provider environment.Provider) (problems diag.List, none bool) {
 	tasks := p.runnable()
+	for _, t := range tasks { // and the images that only tests have
+		if apart, _ := t.Apart(false); apart != nil && apart.ImageOf() == apart {
+			tasks = append(tasks, apart)
+		}
+	}
 	limited, cancel := context.WithTimeout(ctx, imagesTime)
 	defer cancel()
 	store := images.NewStore(provider, p.Job.Environment.ForceBuild)

@@ -122,6 +122,35 @@ func (c *checker) artifacts() {
 			}
 		}
 	}
+	c.verifierArtifacts()
+}
+
+// verifierArtifacts adds verifier.artifacts to the job's artifacts.
+func (c *checker) verifierArtifacts() {
+	v := &c.out.Job.Verifier
+	if v.Environment == VerifierOfTask {
+		v.Environment = "" // the default
+	}
+	if len(v.Artifacts) > 0 && v.Environment != VerifierFresh {
+		c.Problem(fields.Path{"verifier", "artifacts"}, "write environment: fresh beside it, or use artifacts", "verifier.artifacts needs verifier.environment: fresh")
+		return
+	}
+	for i, p := range v.Artifacts {
+		at := fields.Path{"verifier", "artifacts"}.Index(i)
+		if !validArtifact(p) {
+			c.Problem(at, "write it like /app", "%q: %q is not the absolute path of a file or directory", at, fields.Shorten(p))
+			continue
+		}
+		all := c.out.Job.Artifacts
+		if slices.ContainsFunc(all, func(outer string) bool { return p == outer || strings.HasPrefix(p, outer+"/") }) {
+			continue
+		}
+		if j := slices.IndexFunc(all, func(inner string) bool { return oneInOther(p, inner) }); j >= 0 {
+			c.Problem(at, "name the outer directory only", "%q: %q and %q are one in the other", at[:2], all[j], p)
+			continue
+		}
+		c.out.Job.Artifacts = append(slices.Clip(all), p)
+	}
 }
 
 // validArtifact reports whether p is an absolute path below the root of an environment.

@@ -95,11 +95,22 @@ const (
 
 // Verifier is the key verifier. 0 seconds mean that the task decides, or no ceiling.
 type Verifier struct {
-	OverrideTimeoutSec float64        `yaml:"override_timeout_sec" json:"override_timeout_sec" default:"0" min:"0" max:"100000000" doc:"Seconds a verifier may take, instead of the task's; 0: the task decides."`
-	MaxTimeoutSec      float64        `yaml:"max_timeout_sec" json:"max_timeout_sec" default:"0" min:"0" max:"100000000" doc:"Ceiling in seconds for every verifier's timeout; 0: none."`
-	Disable            bool           `yaml:"disable" json:"disable" default:"false" doc:"Do not verify: trials have no reward."`
-	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether to verify trials whose agent failed or timed out. With run, such a trial counts as completed if it has a reward."`
+	OverrideTimeoutSec float64             `yaml:"override_timeout_sec" json:"override_timeout_sec" default:"0" min:"0" max:"100000000" doc:"Seconds a verifier may take, instead of the task's; 0: the task decides."`
+	MaxTimeoutSec      float64             `yaml:"max_timeout_sec" json:"max_timeout_sec" default:"0" min:"0" max:"100000000" doc:"Ceiling in seconds for every verifier's timeout; 0: none."`
+	Disable            bool                `yaml:"disable" json:"disable" default:"false" doc:"Do not verify: trials have no reward."`
+	Environment        VerifierEnvironment `yaml:"environment" json:"environment,omitempty" enum:"task,fresh" doc:"Where the tests run: as the task says (default), which is usually the agent's environment, or in a fresh one of the task's image, to which only artifacts are carried over, so that nothing that the agent left running or replaced can touch its grade."`
+	Artifacts          []string            `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths that the tests of all tasks need in a fresh environment, in addition to artifacts and those of the tasks."`
+	OnAgentFailure     OnAgentFailure      `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether to verify trials whose agent failed or timed out. With run, such a trial counts as completed if it has a reward."`
 }
+
+// VerifierEnvironment selects where the tests run; "" is VerifierOfTask.
+type VerifierEnvironment string
+
+// The values of verifier.environment.
+const (
+	VerifierOfTask VerifierEnvironment = "task"
+	VerifierFresh  VerifierEnvironment = "fresh"
+)
 
 // OnAgentFailure selects whether a trial is verified whose agent failed or timed out.
 type OnAgentFailure string

@@ -227,6 +227,17 @@ type Environment struct {
 	AgentLayer *AgentLayer `json:"agent_layer,omitempty"`
 	// Network is set unless all phases had the provider's ordinary network.
 	Network *Network `json:"network,omitempty"`
+	// Verifier is set if the tests ran in another environment than the agent.
+	Verifier *VerifierEnvironment `json:"verifier,omitempty"`
+}
+
+// VerifierEnvironment describes the environment of the tests. It was removed when they had ended.
+type VerifierEnvironment struct {
+	ID         string   `json:"id,omitempty"`
+	Image      string   `json:"image,omitempty"`
+	ImageID    string   `json:"image_id,omitempty"`          // as Environment.ImageID
+	Unenforced []string `json:"unenforced_limits,omitempty"` // as Environment.Unenforced
+	Base       *Base    `json:"base,omitempty"`              // as Environment.Base
 }
 
 // KeptOutcome names the files of an environment that were kept before the tests ran.

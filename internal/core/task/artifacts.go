@@ -50,9 +50,14 @@ func (s *service) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, _
 
 // artifacts returns the valid artifacts.
 func (r *reader) artifacts() []Artifact {
-	var out []Artifact
-	for i, k := range r.file.Artifacts {
-		at := fields.Path{"artifacts"}.Index(i)
+	out := r.addArtifacts(nil, r.file.Artifacts, fields.Path{"artifacts"})
+	return r.addArtifacts(out, r.file.Verifier.Artifacts, fields.Path{"verifier", "artifacts"})
+}
+
+// addArtifacts adds those of the list at at.
+func (r *reader) addArtifacts(out []Artifact, list []artifactKeys, at fields.Path) []Artifact {
+	for i, k := range list {
+		at := at.Index(i)
 		if r.BadBelow(at) {
 			continue
 		}
@@ -87,7 +92,7 @@ func (r *reader) artifact(a Artifact, at fields.Path) (_ Artifact, ok bool) {
 func (r *reader) collides(a Artifact, at fields.Path, others []Artifact) bool {
 	for _, b := range others {
 		if within(a.Destination, b.Destination) || within(b.Destination, a.Destination) {
-			r.Problem(at, "give one of them another destination", "%q: %q and %q would overwrite each other", at[:1], b.Source, a.Source)
+			r.Problem(at, "give one of them another destination", "%q: %q and %q would overwrite each other", at[:len(at)-1], b.Source, a.Source)
 			return true
 		}
 	}

@@ -37,12 +37,23 @@ func checkFiles(t *Task, p *problems) {
 	if steps, _ := fs.Glob(t.FS, "steps/*/"+instructionFile); len(steps) > 0 {
 		p.add(steps[0], "is not supported: "+unsupported["steps"], leaveOut)
 	}
+	p.checkTests(t)
+	if _, err := fs.Stat(t.FS, solutionDir); !errors.Is(err, fs.ErrNotExist) && p.wantDirectory(t.FS, solutionDir, "") {
+		p.checkCopied(t.FS, solutionDir)
+	}
+}
+
+// checkTests finds the problems with the files of the tests, which may be in an image.
+func (p *problems) checkTests(t *Task) {
+	if _, bundled := t.Apart(false); bundled {
+		if isFile(t.FS, testsCompose) {
+			p.add(testsCompose, "is not supported: the environment is a single container", leaveOut)
+		}
+		return
+	}
 	if p.wantDirectory(t.FS, testsDir, "it holds test.sh, the script that writes the reward") {
 		p.wantFile(t.FS, testsScript, "it is the script that writes the reward")
 		p.checkCopied(t.FS, testsDir)
-	}
-	if _, err := fs.Stat(t.FS, solutionDir); !errors.Is(err, fs.ErrNotExist) && p.wantDirectory(t.FS, solutionDir, "") {
-		p.checkCopied(t.FS, solutionDir)
 	}
 }
 

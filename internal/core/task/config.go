@@ -93,14 +93,16 @@ func (r *reader) read() (c Config, vars variables) {
 	if len(c.Judges) > 0 || c.Reward != "" {
 		vars.root = r.Root
 	}
-	c.Environment.Networks = r.networks()
-	c.Environment.WorkDir = r.workDir()
-	r.servers(c.Environment.MCPServers)
-	c.Environment.Explicit = ExplicitLimits{CPUs: r.sets("environment", "cpus"), Memory: r.setsSize("memory"), Storage: r.setsSize("storage")}
-	if r.opts.Format == FormatHarbor {
-		r.harborLimits(&c)
+	at := fields.Path{"environment"}
+	r.complete(at, &c.Environment)
+	r.separate(&c)
+	c.Environment.Networks = r.networks(c.Verifier.Environment != nil)
+	if r.opts.Format == FormatHarbor && !r.sets("agent", "timeout_sec") {
+		c.Agent.TimeoutSec = harborAgentSec
 	}
-	vars.environment = r.expand(fields.Path{"environment", "env"}, f.Environment.Env, r.Problems, &vars.unset)
+	vars.environment = r.expand(at.Child("env"), f.Environment.Env, r.Problems, &vars.unset)
+	vars.apart, vars.fresh = f.Verifier.Own.given, f.Verifier.Own.fresh
+	vars.separate = r.expand(separateAt.Child("env"), f.Verifier.Own.Env, r.Problems, &vars.unset)
 	vars.verifier = r.expand(fields.Path{"verifier", "env"}, f.Verifier.Env, r.Problems, &vars.unset)
 	var solution fields.Problems
 	vars.solution = r.expand(fields.Path{"solution", "env"}, f.Solution.Env, &solution, &vars.solutionUnset)
@@ -108,9 +110,19 @@ func (r *reader) read() (c Config, vars variables) {
 	return c, vars
 }
 
-// servers checks the MCP servers.
-func (r *reader) servers(servers []MCPServer) {
-	at, names := fields.Path{"environment", "mcp_servers"}, map[string]bool{}
+// complete checks and completes an environment, whose table is at at, except its networks.
+func (r *reader) complete(at fields.Path, e *Environment) {
+	e.WorkDir = r.workDir(at.Child("workdir"), e.WorkDir)
+	r.servers(at.Child("mcp_servers"), e.MCPServers)
+	e.Explicit = ExplicitLimits{CPUs: r.sets(at.Child("cpus")...), Memory: r.setsSize(at, "memory"), Storage: r.setsSize(at, "storage")}
+	if r.opts.Format == FormatHarbor {
+		e.onlyExplicitLimits()
+	}
+}
+
+// servers checks the MCP servers at at.
+func (r *reader) servers(at fields.Path, servers []MCPServer) {
+	names := map[string]bool{}
 	for i, s := range servers {
 		p := at.Index(i)
 		if r.BadBelow(p) {
@@ -129,10 +141,10 @@ func (r *reader) servers(servers []MCPServer) {
 // sets reports whether the document has a valid value at p.
 func (r *reader) sets(p ...string) bool { return r.Root.Given(p...) != nil && !r.Bad(p) }
 
-// setsSize reports whether the document has a valid amount of memory or storage, in either form.
-func (r *reader) setsSize(key string) bool {
-	mb := key + "_mb"
-	return (r.sets("environment", key) || r.sets("environment", mb)) && !r.Bad(fields.Path{"environment", key}) && !r.Bad(fields.Path{"environment", mb})
+// setsSize reports whether the table at at has a valid amount of memory or storage, in either form.
+func (r *reader) setsSize(at fields.Path, key string) bool {
+	size, mb := at.Child(key), at.Child(key+"_mb")
+	return (r.sets(size...) || r.sets(mb...)) && !r.Bad(size) && !r.Bad(mb)
 }
 
 // version reads version, or Harbor's schema_version.
@@ -142,7 +154,7 @@ func (r *reader) version() string {
 		version, key = cmp.Or(r.file.SchemaVersion, version), "schema_version"
 	}
 	at := r.Root.Locate(fields.Path{key}, false)
-	if r.Root.Given(key) == nil {
+	if r.Root.Given(key) == nil && r.opts.Format != FormatHarbor {
 		r.Warn(at, fmt.Sprintf("begin with: version = %q", version), "%q is missing; using %q", "version", version)
 	}
 	if minor, isOne := strings.CutPrefix(version, "1."); version != "1" && !isOne {
@@ -185,13 +197,12 @@ func (s *Size) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, r fi
 	return d.Value(n, p, (*int64)(s), r)
 }
 
-// workDir returns the path of a directory in the environment.
-func (r *reader) workDir() string {
-	switch dir := r.file.Environment.WorkDir; {
+// workDir returns the clean path of a directory in an environment, which is the value at at.
+func (r *reader) workDir(at fields.Path, dir string) string {
+	switch {
 	case dir == "" || dir == "/":
 		return dir
 	case badPath(dir):
-		at := fields.Path{"environment", "workdir"}
 		r.Problem(at, `write it like "/app"`, "%q: %q is not an absolute path", at, fields.Shorten(dir))
 		return ""
 	default:
@@ -206,9 +217,22 @@ var harborSize = regexp.MustCompile(`^\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*$`)
 // in all tasks, and the units of sizes in tasks written for Harbor. These may give a size in both
 // forms if they are equal; then one is removed.
 func (r *reader) spellings() {
-	env := r.Root.Given("environment")
 	if second := r.Root.Given("schema_version"); second != nil && r.Root.Given("version") != nil {
 		second.Kind = fields.Null // version counts
+	}
+	r.environmentSpellings(r.Root.Given("environment"))
+	r.environmentSpellings(r.Root.Given(separateAt...))
+}
+
+// onlyOurs are keys of an environment that Harbor does not have.
+var onlyOurs = []string{"network", "network_during_install", "network_during_verify"}
+
+func (r *reader) environmentSpellings(env *fields.Node) {
+	for _, key := range onlyOurs {
+		if f := env.Field(key); f != nil && r.opts.Format == FormatHarbor {
+			r.Warn(f.At, "write network_mode in tasks made for Harbor", "%q has no effect: Harbor does not have it", key)
+			f.Value.Kind = fields.Null
+		}
 	}
 	if network := env.Given("network"); network != nil && network.Text == "no-network" {
 		network.Text = "none"
@@ -231,21 +255,16 @@ func (r *reader) spellings() {
 	}
 }
 
-// harborLimits removes limits that a task does not set itself: tasks written for Harbor have no
-// others.
-// Source: Harbor 0.22, src/harbor/models/task/config.py.
-func (r *reader) harborLimits(c *Config) {
-	env := &c.Environment
-	if !r.sets("agent", "timeout_sec") {
-		c.Agent.TimeoutSec = harborAgentSec
+// onlyExplicitLimits removes limits that a task does not set itself: tasks written for Harbor have
+// no others. Source: Harbor 0.22, src/harbor/models/task/config.py.
+func (e *Environment) onlyExplicitLimits() {
+	if !e.Explicit.CPUs {
+		e.MilliCPUs = 0
 	}
-	if !env.Explicit.CPUs {
-		env.MilliCPUs = 0
+	if !e.Explicit.Memory {
+		e.Memory = 0
 	}
-	if !env.Explicit.Memory {
-		env.Memory = 0
-	}
-	if !env.Explicit.Storage {
-		env.Storage = 0
+	if !e.Explicit.Storage {
+		e.Storage = 0
 	}
 }

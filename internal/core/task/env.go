@@ -14,9 +14,11 @@ import (
 // stay in memory; Config has them as written.
 type variables struct {
 	environment, verifier, solution map[string]string
-	solutionProblems                diag.List // problems that only affect the oracle
-	unset, solutionUnset            []string  // see Unset
-	harborKey                       string    // see harborKeys
+	separate                        map[string]string // of the tests' environment, if apart
+	apart, fresh                    bool              // verifier.environment is a table, or the text fresh
+	solutionProblems                diag.List         // problems that only affect the oracle
+	unset, solutionUnset            []string          // see Unset
+	harborKey                       string            // see harborKeys
 	// root is task.toml, if it has judges or reward.
 	root *fields.Node
 }

@@ -15,14 +15,11 @@ const leaveOut = "leave the task out: exclude_tasks in the job"
 // does not support: a task that sets one is invalid. The text is the reason. Source: Harbor 0.22,
 // src/harbor/models/task/config.py.
 var unsupported = map[string]string{
-	"steps":                     "a task is one instruction and one verifier",
-	"verifier.environment_mode": "the verifier shares the agent's environment",
-	"verifier.environment":      "the verifier shares the agent's environment",
-	"verifier.collect":          "nothing runs between the agent and the verifier",
-	"environment.os":            "environments run Linux",
-	"environment.gpus":          "environments have no GPU",
-	"environment.gpu_types":     "environments have no GPU",
-	"environment.tpu":           "environments have no TPU",
+	"steps":                 "a task is one instruction and one verifier",
+	"environment.os":        "environments run Linux",
+	"environment.gpus":      "environments have no GPU",
+	"environment.gpu_types": "environments have no GPU",
+	"environment.tpu":       "environments have no TPU",
 }
 
 // noEffect maps keys of Harbor's task.toml that Rollout ignores, because the trial means the same
@@ -40,12 +37,16 @@ func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Fi
 	count, next := 0, (*fields.Field)(nil) // the first that is not reported
 	for _, f := range unknown {
 		at := p.Child(f.Name)
-		why, refused := unsupported[at.String()]
+		key := strings.TrimPrefix(at.String(), "verifier.environment.")
+		if key != at.String() { // it has the keys of [environment]
+			key = "environment." + key
+		}
+		why, refused := unsupported[key]
 		instead, ineffective := noEffect[at.String()]
 		switch {
 		case p[:min(len(p), 1)].String() == "judges": // a misspelt key of a judge would change its scores
 			r.Add(f.At, diag.DidYouMean(f.Name, known), "unknown key %q", at)
-		case (refused || ineffective) && asksForNothing(n, f, at.String()):
+		case (refused || ineffective) && asksForNothing(n, f, key):
 		case refused:
 			r.Add(f.At, leaveOut, "%q is not supported: %s", at, why)
 		case ineffective:
@@ -67,10 +68,6 @@ func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Fi
 // empty one (0, false, "", [] and tables of such).
 func asksForNothing(n *fields.Node, f *fields.Field, name string) bool {
 	switch value := f.Value; name {
-	case "verifier.environment":
-		return false // even an empty table asks for another environment
-	case "verifier.environment_mode":
-		return value.Text == "shared"
 	case "environment.gpu_types":
 		gpus, ok := n.Given("gpus").Number()
 		return isEmpty(value) || ok && gpus == 0

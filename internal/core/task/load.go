@@ -83,7 +83,10 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	}
 	t.Config, t.variables = loadConfig(t.FS, p, l.Options)
 	checkFiles(t, p)
-	t.has = map[string]bool{dockerfile: isFile(t.FS, dockerfile), solutionScript: isFile(t.FS, solutionScript)}
+	t.has = map[string]bool{}
+	for _, name := range []string{dockerfile, testsDockerfile, solutionScript} {
+		t.has[name] = isFile(t.FS, name)
+	}
 	if origin != nil {
 		t.GitCommitID = &origin.Commit
 		return t

@@ -19,15 +19,19 @@ type Networks struct {
 
 // networks returns the networks of a task.toml: [environment] network (or Harbor's network_mode or
 // allow_internet) for all phases, [agent] and [verifier] for these two. As in Harbor, the agent's
-// install script has the network of [environment].
-func (r *reader) networks() Networks {
+// install script has the network of [environment], and so has the verifier in an environment apart,
+// unless [verifier.environment] has a network.
+func (r *reader) networks(apart bool) Networks {
 	f, env := &r.file, &r.file.Environment
-	all := r.network("environment", environment.Network{}, networkMode(env.Network), env.NetworkMode, env.AllowedHosts)
-	r.allowInternet(&all)
+	all := r.environmentNetwork(fields.Path{"environment"}, env)
+	verify := all
+	if apart && r.Root.Given(separateAt...) != nil && f.Verifier.Own.given {
+		verify = r.environmentNetwork(separateAt, &f.Verifier.Own.environmentKeys)
+	}
 	n := Networks{
 		Install:             all,
-		Agent:               r.network("agent", all, "", f.Agent.Network, f.Agent.AllowedHosts),
-		Verify:              r.network("verifier", all, "", f.Verifier.Network, f.Verifier.AllowedHosts),
+		Agent:               r.network(fields.Path{"agent"}, all, "", f.Agent.Network, f.Agent.AllowedHosts),
+		Verify:              r.network(fields.Path{"verifier"}, verify, "", f.Verifier.Network, f.Verifier.AllowedHosts),
 		PublicDuringInstall: env.NetworkDuringInstall,
 		PublicDuringVerify:  env.NetworkDuringVerify,
 	}
@@ -37,6 +41,13 @@ func (r *reader) networks() Networks {
 	if n.PublicDuringVerify {
 		n.Verify = environment.Network{}
 	}
+	return n
+}
+
+// environmentNetwork returns the network of the environment whose table is at at.
+func (r *reader) environmentNetwork(at fields.Path, env *environmentKeys) environment.Network {
+	n := r.network(at, environment.Network{}, networkMode(env.Network), env.NetworkMode, env.AllowedHosts)
+	r.allowInternet(at, env.AllowInternet, &n)
 	return n
 }
 
@@ -53,12 +64,12 @@ func (m networkMode) mode() environment.NetworkMode {
 	return environment.NetworkMode(m)
 }
 
-// network returns the network of a table with the keys network, network_mode and allowed_hosts,
-// which may be empty.
-func (r *reader) network(table string, inherited environment.Network, own, second networkMode, hosts []string) environment.Network {
-	n, key := inherited, fields.Path{table, "network_mode"}
+// network returns the network of the table at table with the keys network, network_mode and
+// allowed_hosts, which may be empty.
+func (r *reader) network(table fields.Path, inherited environment.Network, own, second networkMode, hosts []string) environment.Network {
+	n, key := inherited, table.Child("network_mode")
 	if own != "" {
-		ownKey := fields.Path{table, "network"}
+		ownKey := table.Child("network")
 		if second != "" {
 			r.Problem(key, "keep one of them", "%q and %q are the same setting", ownKey, key)
 		}
@@ -68,7 +79,7 @@ func (r *reader) network(table string, inherited environment.Network, own, secon
 	if mode != "" {
 		n = environment.Network{Mode: mode.mode()}
 	}
-	at := fields.Path{table, "allowed_hosts"}
+	at := table.Child("allowed_hosts")
 	if r.Root.Given(at...) != nil {
 		n.Hosts = r.hosts(at, hosts, n.Mode)
 	}
@@ -92,15 +103,17 @@ func (r *reader) hosts(at fields.Path, hosts []string, mode environment.NetworkM
 	return hosts
 }
 
-// allowInternet applies Harbor's older key, which must not contradict the newer ones.
-func (r *reader) allowInternet(n *environment.Network) {
-	allowed := r.file.Environment.AllowInternet
+// allowInternet applies Harbor's older key of the table at table. In tasks made for Harbor, the
+// newer keys win; in others it must not contradict them.
+func (r *reader) allowInternet(table fields.Path, allowed *bool, n *environment.Network) {
 	if allowed == nil {
 		return
 	}
-	at := fields.Path{"environment", "allow_internet"}
-	named := r.Root.Given("environment", "network") != nil || r.Root.Given("environment", "network_mode") != nil
+	at := table.Child("allow_internet")
+	given := func(key string) bool { return r.Root.Given(table.Child(key)...) != nil }
+	named := given("network") || given("network_mode")
 	switch {
+	case r.opts.Format == FormatHarbor && (named || given("allowed_hosts")):
 	case named && *allowed != n.Public():
 		r.Problem(at, "keep one of them", "%q contradicts the network, which is %s", at, n)
 	case !named && !*allowed:

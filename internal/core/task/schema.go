@@ -21,7 +21,9 @@ type file struct {
 	Info          Info     `toml:"task" doc:"The task's name in registries, and its authors. Changes nothing."`
 	Verifier      struct {
 		Verifier
-		Network networkMode `toml:"network_mode" enum:"public,none,no-network,allowlist" doc:"As environment.network, while the verifier runs."`
+		Own       separateKeys   `toml:"environment" doc:"The environment of the tests, if it is not the agent's: \"fresh\" is a new one of the task's image; a table has the keys of [environment]. Only artifacts are carried over."`
+		Artifacts []artifactKeys `toml:"artifacts" most:"100" hint:"write artifacts = [\"/app\"]" doc:"Further artifacts, which the tests need in an environment apart."`
+		Network   networkMode    `toml:"network_mode" enum:"public,none,no-network,allowlist" doc:"As environment.network, while the verifier runs."`
 		hostKeys
 	} `toml:"verifier" doc:"How tests/test.sh runs."`
 	Agent struct {
@@ -77,25 +79,18 @@ var dialect = fields.Dialect{
 		reflect.TypeFor[patterns]():     {"type": "array", "items": fields.Schema{"type": "string", "minLength": 1}},
 	},
 	Structs: map[reflect.Type]func(fields.Schema){
+		reflect.TypeFor[separateKeys](): func(s fields.Schema) { // or fresh
+			environmentSchema(s)
+			table := maps.Clone(s)
+			clear(s)
+			s["anyOf"] = []fields.Schema{{"type": "string", "enum": []string{freshEnvironment}}, table}
+		},
 		reflect.TypeFor[artifactKeys](): func(s fields.Schema) { // or only its source
 			table := maps.Clone(s)
 			clear(s)
 			s["anyOf"] = []fields.Schema{{"type": "string", "pattern": "^/.*[^/].*$"}, table}
 		},
-		reflect.TypeFor[environmentKeys](): func(s fields.Schema) {
-			one := func(a, b string) fields.Schema {
-				return fields.Schema{"not": fields.Schema{"required": []string{a, b}}}
-			}
-			s["allOf"] = []fields.Schema{one("memory", "memory_mb"), one("storage", "storage_mb")}
-			megabytes := func(key, what string) {
-				s["properties"].(fields.Schema)[key+"_mb"] = fields.Schema{
-					"description": what + " of the environment in units of 2^20 bytes, instead of " + key + ".",
-					"type":        "number", "minimum": 1, "multipleOf": 1,
-				}
-			}
-			megabytes("memory", "Memory")
-			megabytes("storage", "Storage")
-		},
+		reflect.TypeFor[environmentKeys](): environmentSchema,
 	},
 	Default: fields.ScalarDefault,
 	Words: fields.Words{
@@ -105,6 +100,22 @@ var dialect = fields.Dialect{
 		Example:     example,
 		MappingHint: func(_ *fields.Node, p fields.Path, _ []fields.Rules) string { return "write [" + p.String() + "]" },
 	},
+}
+
+// environmentSchema adds to the schema of environmentKeys what its tags cannot say.
+func environmentSchema(s fields.Schema) {
+	one := func(a, b string) fields.Schema {
+		return fields.Schema{"not": fields.Schema{"required": []string{a, b}}}
+	}
+	s["allOf"] = []fields.Schema{one("memory", "memory_mb"), one("storage", "storage_mb")}
+	megabytes := func(key, what string) {
+		s["properties"].(fields.Schema)[key+"_mb"] = fields.Schema{
+			"description": what + " of the environment in units of 2^20 bytes, instead of " + key + ".",
+			"type":        "number", "minimum": 1, "multipleOf": 1,
+		}
+	}
+	megabytes("memory", "Memory")
+	megabytes("storage", "Storage")
 }
 
 // example returns a line of TOML that sets a key.

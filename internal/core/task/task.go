@@ -27,6 +27,8 @@ type Task struct {
 	digest      digestOnce
 	unread      error           // see ReadError
 	has         map[string]bool // files that Load looked for
+	imageOf     *Task           // the task with the same image; nil: this one. See Apart.
+	imageDir    string          // the directory of the image's files; "": environment
 	// Missing: Dir does not exist (task_not_found).
 	Missing bool
 	// Nearest is a path with a similar name, for a Missing task; may be "".
@@ -117,7 +119,12 @@ type Config struct {
 type Verifier struct {
 	TimeoutSec float64 `toml:"timeout_sec" default:"600" min:"0.001 seconds" max:"a year" is:"a number of seconds" doc:"Seconds that tests/test.sh may take."`
 	User       User    `toml:"user" is:"the name or number of a user" hint:"write user = \"agent\", or user = 1000" doc:"Who runs tests/test.sh: a name or a number. Default: the image's user."`
-	Env        Env     `toml:"env" doc:"Variables of tests/test.sh. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
+	// Mode is separate if the tests do not run in the agent's environment. Environment is theirs
+	// then; else it is nil.
+	Mode        VerifierMode `toml:"environment_mode" json:",omitempty" enum:"shared,separate" doc:"Whether the tests run in the agent's environment (shared, the default), or in another one (separate), to which only artifacts are carried over. Default with verifier.environment: separate."`
+	Environment *Environment `toml:"-" json:",omitempty"`
+	Collect     []Collect    `toml:"collect" json:",omitempty" most:"20" hint:"write [[verifier.collect]]" doc:"Commands that run in the agent's environment when the agent has ended, before artifacts are copied, for example to dump a database. Failures are warnings."`
+	Env         Env          `toml:"env" doc:"Variables of tests/test.sh. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
 }
 
 // Agent is [agent]. User is for execute and the solution, not for install.
@@ -197,6 +204,8 @@ const (
 	solutionScript  = "solution/solve.sh"
 	testsDir        = "tests"
 	testsScript     = "tests/test.sh"
+	testsDockerfile = "tests/Dockerfile"
+	testsCompose    = "tests/docker-compose.yaml"
 )
 
 // Err returns the problems that prevent the task from running, as a diag.List, or nil. A Missing
@@ -217,7 +226,11 @@ func (t *Task) ReadError() error {
 
 // Environment returns the directory that the image is built from. It lists symbolic links as links
 // (fs.ReadLinkFS), because they are part of the image.
-func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, environmentDir) }
+func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, cmp.Or(t.imageDir, environmentDir)) }
+
+// ImageOf returns the task whose image this one has: t, except for a task of Apart with the same
+// image.
+func (t *Task) ImageOf() *Task { return cmp.Or(t.imageOf, t) }
 
 // Solution returns the files that the oracle agent runs. It follows links.
 func (t *Task) Solution() (fs.FS, error) { return t.followed(solutionDir) }
@@ -225,8 +238,10 @@ func (t *Task) Solution() (fs.FS, error) { return t.followed(solutionDir) }
 // Tests returns the files that the verifier runs. It follows links.
 func (t *Task) Tests() (fs.FS, error) { return t.followed(testsDir) }
 
-// HasDockerfile reports whether there is an environment/Dockerfile.
-func (t *Task) HasDockerfile() bool { return t.hasFile(dockerfile) }
+// HasDockerfile reports whether there is a Dockerfile for the task's image: environment/Dockerfile.
+func (t *Task) HasDockerfile() bool {
+	return t.hasFile(cmp.Or(t.imageDir, environmentDir) + "/Dockerfile")
+}
 
 // HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs.
 func (t *Task) HasSolution() bool { return t.hasFile(solutionScript) }

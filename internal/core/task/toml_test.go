@@ -181,9 +181,9 @@ name = "one"
 [solution.env]
 KEY = "x"
 [verifier]
-environment_mode = "separate"
-environment = {}
-collect = [{ command = "true" }]
+environment_mode = "shared"
+environment = { gpus = 1 }
+collect = [{ command = "true", service = "db" }]
 [agent]
 network_mode = "none"
 [environment]
@@ -199,9 +199,9 @@ skills_dir = "/skills"
 			`task.toml:2:37: "artifacts[0].service" is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`,
 			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect yet (there are no steps, so there is one reward)`,
 			`task.toml:4:3: "steps" is not supported: a task is one instruction and one verifier (leave the task out: exclude_tasks in the job)`,
-			`task.toml:9:1: "verifier.environment_mode" is not supported: the verifier shares the agent's environment (leave the task out: exclude_tasks in the job)`,
-			`task.toml:10:1: "verifier.environment" is not supported: the verifier shares the agent's environment (leave the task out: exclude_tasks in the job)`,
-			`task.toml:11:1: "verifier.collect" is not supported: nothing runs between the agent and the verifier (leave the task out: exclude_tasks in the job)`,
+			`task.toml:9:1: "verifier.environment_mode" is shared, but there is "verifier.environment" (remove one of them)`,
+			`task.toml:10:17: "verifier.environment.gpus" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
+			`task.toml:11:32: "verifier.collect[0].service" is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`,
 			`task.toml:15:1: "environment.gpus" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:16:1: "environment.gpu_types" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:17:1: "environment.tpu" is not supported: environments have no TPU (leave the task out: exclude_tasks in the job)`,

@@ -72,19 +72,20 @@ func (x *execution) continueFrom(again *Again, first bool) {
 	}
 }
 
-// artifacts returns the earlier trial's artifacts as copies for an environment.
-func (a *Again) artifacts() ([]environment.Copy, error) {
+// artifactCopies returns the artifacts that a trial has kept in a directory as copies for an
+// environment.
+func artifactCopies(dir fs.FS, all []result.Artifact) ([]environment.Copy, error) {
 	var copies []environment.Copy
-	for _, kept := range a.Before.Artifacts {
-		links, err := artifacts.Links(a.Artifacts, kept)
+	for _, kept := range all {
+		links, err := artifacts.Links(dir, kept)
 		if err != nil {
 			return nil, err
 		}
-		entries, err := artifacts.Entries(a.Artifacts, kept)
+		entries, err := artifacts.Entries(dir, kept)
 		if err != nil {
 			return nil, err
 		}
-		one, err := artifacts.Copy(a.Artifacts, kept, links, entries)
+		one, err := artifacts.Copy(dir, kept, links, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +119,7 @@ func (x *execution) refill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kept, err := x.spec.Again.artifacts()
+	kept, err := artifactCopies(x.spec.Again.Artifacts, x.spec.Again.Before.Artifacts)
 	if err != nil {
 		return err
 	}

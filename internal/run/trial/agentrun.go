@@ -50,6 +50,8 @@ type agentRun struct {
 	marker  *processes.Marker // ends the processes that the agent starts; nil: no judge needs it
 
 	agentBegan bool
+	// elsewhere is set if the agent ran in another environment than the current one.
+	elsewhere bool
 	// late is the delay after which the end of the phase's script was known. The phase's time is
 	// measured by the environment's clock.
 	late time.Duration

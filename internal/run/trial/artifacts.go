@@ -5,6 +5,9 @@ import (
 	"path"
 	"slices"
 
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/timing"
 )
@@ -12,13 +15,25 @@ import (
 // keepArtifacts copies the files that the task and the job keep out of the environment, after the
 // agent has ended for any reason, and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
-	wanted := artifacts.Wanted(x.spec.Task.Config.Artifacts, append(slices.Clone(x.job.Artifacts), x.judgedArtifacts()...))
-	if len(wanted) == 0 || x.live == nil || !x.NoError() && !x.AgentFailed() || ctx.Err() != nil {
+	wanted := artifacts.Wanted(x.spec.WantedArtifacts(x.job), x.judgedArtifacts())
+	if len(wanted) == 0 || x.artifactsKept || x.live == nil || !x.NoError() && !x.AgentFailed() || ctx.Err() != nil {
 		return
 	}
+	x.artifactsKept = true
 	c, cancel := x.Cleanup(ctx, timing.CollectTimeout, timing.CollectGrace)
 	defer cancel()
 	artifacts.Keep(c, &x.Record, x.live.env, wanted)
+}
+
+// WantedArtifacts returns the files that a trial keeps for the task and the job. If the tests do
+// not run in the agent's environment, these are carried over to theirs, and in tasks made for
+// Harbor with them the directory in which agents leave artifacts.
+func (s Spec) WantedArtifacts(job config.Job) []task.Artifact {
+	of := slices.Clone(job.Artifacts)
+	if apart, _ := s.apart(job); apart != nil && slices.Contains(s.Task.Rules().LogDirs, environment.ArtifactLogs) {
+		of = append(of, environment.ArtifactLogs)
+	}
+	return artifacts.Wanted(s.Task.Config.Artifacts, of)
 }
 
 // judgedArtifacts returns the paths of the artifacts that judges in fresh environments read.

@@ -18,6 +18,7 @@ import (
 )
 
 // collect copies /logs out of the environment in any case, and reads the reward if the tests ended.
+// Of an environment that only the tests have, it copies the verifier's.
 func (x *execution) collect(ctx context.Context) {
 	if x.live == nil || x.startOver != nil {
 		return
@@ -27,14 +28,10 @@ func (x *execution) collect(ctx context.Context) {
 	defer cancel()
 	exitCode := x.Trial.VerifierExitCode // nil if the tests did not end
 	logs := &record.LogCopy{Record: &x.Record, Env: x.live.env, Rules: x.rules}
-	if x.spec.Again == nil && x.Trial.Usage == nil { // else it is that of the earlier trial, or the gateway has counted it
-		defer func() {
-			x.AddModelCost(logs.Cost)
-			_, priced := x.Trial.Costs.Model.Reported()
-			if !x.spec.Agent.Reserved() && x.spec.Agent.Model == "" {
-				x.AddReportedUsage(priced)
-			}
-		}()
+	if x.tests.moved {
+		logs.Only = record.VerifierLogs
+	} else {
+		defer x.agentCosts(logs)
 	}
 	unknown := logs.CopyAll(c, exitCode != nil)
 	if exitCode == nil {
@@ -60,6 +57,28 @@ func (x *execution) collect(ctx context.Context) {
 		x.Fail(failure.Cancelled(ctx, event.Collect))
 	default:
 		x.Fail(failure.Classify(event.Collect, unknown, x.timeouts, x.Secrets))
+	}
+}
+
+// collectAgent copies /logs out of the agent's environment, except the directory of the verifier,
+// whose tests run in another one.
+func (x *execution) collectAgent(ctx context.Context) {
+	c, cancel := x.Cleanup(ctx, timing.CollectTimeout, timing.CollectGrace)
+	defer cancel()
+	logs := &record.LogCopy{Record: &x.Record, Env: x.live.env, Rules: x.rules, Only: record.AgentLogs}
+	_ = logs.CopyAll(c, false) // it has warned
+	x.agentCosts(logs)
+}
+
+// agentCosts adds the cost and the usage that the agent has reported.
+func (x *execution) agentCosts(logs *record.LogCopy) {
+	if x.spec.Again != nil || x.Trial.Usage != nil { // it is that of the earlier trial, or the gateway has counted it
+		return
+	}
+	x.AddModelCost(logs.Cost)
+	_, priced := x.Trial.Costs.Model.Reported()
+	if !x.spec.Agent.Reserved() && x.spec.Agent.Model == "" {
+		x.AddReportedUsage(priced)
 	}
 }
 

@@ -21,12 +21,19 @@ type execution struct {
 	// untouchable is the reason why judges that need the other processes to be ended cannot work in
 	// the environment any more; nil: they can.
 	untouchable error
-	changes     string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
+	tests       apart
+	// artifactsKept is set once the artifacts have been kept.
+	artifactsKept bool
+	changes       string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
 }
 
 // run runs the trial's steps, unless the task is invalid.
 func (x *execution) run(ctx context.Context, steps []step) {
-	if err := taskError(x.spec); err != nil {
+	err := taskError(x.spec)
+	if err == nil {
+		err = NothingForTests(x.spec.Task, x.job)
+	}
+	if err != nil {
 		x.Fail(err)
 		x.Finish()
 		return
@@ -95,7 +102,11 @@ func until(last event.Phase, steps []step) []step {
 // keepSteps returns the steps that keep files of the environment before the verifier can change
 // them.
 func (x *execution) keepSteps() []step {
-	steps := []step{{"keep artifacts", x.keepArtifacts}}
+	var steps []step
+	if x.spec.Again == nil {
+		steps = append(steps, step{"collect state", x.collectState})
+	}
+	steps = append(steps, step{"keep artifacts", x.keepArtifacts})
 	if x.spec.Again != nil { // the agent's part is that of the earlier trial
 		return steps
 	}
@@ -119,25 +130,27 @@ func (x *execution) mayVerify() bool {
 // verify puts the tests in place and runs them. It first removes the agent's files at /tests and in
 // the verifier's log directory, such as a planted reward file.
 func (x *execution) verify(ctx context.Context) error {
-	tests, err := x.spec.Task.Tests()
-	if err != nil {
-		return failure.Unreadable("tests/", err)
+	if err := x.moveToTests(ctx); err != nil {
+		return err
 	}
 	if err := x.switchNetwork(ctx, "the verifier", x.networks.Verify); err != nil {
 		return err
 	}
-	if err := x.live.copyTo(ctx,
-		environment.Copy{Src: artifacts.WorldReadable{FS: tests, Program: testScript}, Dst: environment.TestsDir, Clean: true},
+	script, files, err := x.testScript()
+	if err != nil {
+		return err
+	}
+	if err := x.live.copyTo(ctx, append(files,
 		environment.Copy{Src: memfs.Dir{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, also if the agent replaced it
 		environment.Copy{Src: memfs.Dir{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
-	); err != nil {
+	)...); err != nil {
 		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {
 			err = failure.Newf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of %s and %s", err, environment.TestsDir, environment.LogsDir)
 		}
 		return err
 	}
 	code, err := x.exec(ctx, scriptRun{
-		script: scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), logs: result.VerifierDir,
+		script: script, logs: result.VerifierDir,
 		env: x.spec.Task.VerifierEnv(), timeout: x.timeouts.Verify, user: string(x.spec.Task.Config.Verifier.User),
 	})
 	if err != nil {
@@ -153,4 +166,17 @@ func (x *execution) verify(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// testScript returns the bash command that runs the tests, and the files that it needs.
+func (x *execution) testScript() (script string, files []environment.Copy, err error) {
+	if x.tests.moved && x.tests.bundled {
+		return bundledScript, nil, nil
+	}
+	tests, err := x.spec.Task.Tests()
+	if err != nil {
+		return "", nil, failure.Unreadable("tests/", err)
+	}
+	files = []environment.Copy{{Src: artifacts.WorldReadable{FS: tests, Program: testScript}, Dst: environment.TestsDir, Clean: true}}
+	return scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), files, nil
 }

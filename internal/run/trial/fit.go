@@ -5,6 +5,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial/failure"
@@ -36,6 +37,16 @@ func taskError(spec Spec) *failure.Error {
 		return failure.Newf(result.TaskInvalid, "%s", why)
 	}
 	return nil
+}
+
+// NothingForTests returns the reason why the tests of a task could only fail: the job makes them
+// run in a fresh environment, and nothing of the agent's would be in it; nil if they can pass.
+func NothingForTests(t *task.Task, job config.Job) *failure.Error {
+	if job.Verifier.Environment != config.VerifierFresh || t.Config.Verifier.Environment != nil || len(t.Config.Artifacts)+len(job.Artifacts) > 0 {
+		return nil
+	}
+	return failure.Newf(result.TaskInvalid, "the job runs the tests in a fresh environment (verifier.environment), and nothing is carried over to it: "+
+		"name the paths that the tests look at, such as verifier: {environment: fresh, artifacts: [/app]}, or artifacts in task.toml")
 }
 
 // tooLong reports whether the program of an agent's preset cannot take an instruction of size

@@ -46,6 +46,9 @@ type judgeRun struct {
 func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below string) (*judgeRun, error) {
 	dir := filepath.Join(x.Dir, result.JudgesDir, below)
 	p := x.plan
+	if x.tests.moved && j.Place() == judge.InFresh { // which has the task's image
+		p = x.tests.before
+	}
 	p.spec.Agent, p.spec.Env, p.spec.Files, p.spec.Again = j.Agent, j.Env, j.Files, nil
 	p.spec.Judges, p.spec.GroupJudges = nil, nil
 	p.timeouts.Execute = time.Duration(min(j.TimeoutSec*p.job.TimeoutMultiplier*float64(time.Second), 1<<62))

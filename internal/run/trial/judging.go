@@ -75,7 +75,11 @@ func (x *execution) judgeAll(ctx context.Context) error {
 	tests, rewards := x.Trial.Reward, maps.Clone(x.Trial.Rewards)
 	x.Trial.TestsReward, x.Trial.Reward = tests, nil
 	x.Trial.Agents = []result.AgentRun{x.policyRun()}
-	subject, bench := x.spec.subject(), x.bench()
+	spec := x.spec
+	if x.tests.moved {
+		spec = x.tests.before.spec
+	}
+	subject, bench := spec.subject(), x.bench()
 	in, err := subject.WriteEvidence(x.Dir, &x.Trial, x.changes, x.Secrets)
 	if err != nil {
 		return fmt.Errorf("write what the judges see: %w", err)

@@ -50,6 +50,14 @@ func (x *agentRun) switchNetwork(ctx context.Context, who string, n environment.
 	return nil
 }
 
+// unenforcedHere returns the limits that do not apply in the current environment.
+func (x *agentRun) unenforcedHere() []string {
+	if v := x.Trial.Environment.Verifier; v != nil {
+		return v.Unenforced
+	}
+	return x.Trial.Environment.Unenforced
+}
+
 // exitKilled is the exit code of a script whose last command was ended by SIGKILL.
 const exitKilled = 137
 
@@ -64,7 +72,7 @@ func (x *agentRun) outOfMemory(ctx context.Context) string {
 	if kills > 1 {
 		who = fmt.Sprintf("%d processes were", kills)
 	}
-	if limit := x.memoryLimit(x.Trial.Environment.Unenforced); limit != "" {
+	if limit := x.memoryLimit(x.unenforcedHere()); limit != "" {
 		return fmt.Sprintf(", and %s killed because the environment needed more memory than its limit of %s", who, limit)
 	}
 	return fmt.Sprintf(", and %s killed because this machine was out of memory", who)

@@ -97,19 +97,20 @@ func (x *agentRun) runPhase(ctx context.Context, phase event.Phase, do func(cont
 // failPhase records the failure of a phase. took is the duration of the phase.
 func (x *agentRun) failPhase(ctx context.Context, phase event.Phase, err error, took time.Duration) {
 	f := failure.Classify(phase, err, x.timeouts, x.Secrets)
-	if limit := x.memoryLimit(x.Trial.Environment.Unenforced); limit != "" && errors.Is(err, environment.ErrOutOfMemory) {
+	agentWasHere := x.agentBegan && !x.elsewhere
+	if limit := x.memoryLimit(x.unenforcedHere()); limit != "" && errors.Is(err, environment.ErrOutOfMemory) {
 		f.Message += " (" + limit + ")"
 	}
 	if environment.KindOf(err) == environment.KindLost && environment.ExceededLimits(err) {
 		x.Spent = true
-		if phase == event.Verifier && x.agentBegan && errors.Is(err, environment.ErrOutOfStorage) && took < failure.StorageLag {
+		if phase == event.Verifier && agentWasHere && errors.Is(err, environment.ErrOutOfStorage) && took < failure.StorageLag {
 			f.Type = result.AgentExecutionFailed // which filled it
 		}
 	}
-	if phase == event.Verifier && (x.agentBegan || x.spec.Again != nil) && environment.KindOf(err) == environment.KindExec && !errors.Is(err, environment.ErrNotBegun) {
+	if phase == event.Verifier && (agentWasHere || x.spec.Again != nil) && environment.KindOf(err) == environment.KindExec && !errors.Is(err, environment.ErrNotBegun) {
 		f = failure.Unusable(err, x.Secrets)
 	}
-	if phase == event.Verifier && x.agentBegan && failure.CrowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
+	if phase == event.Verifier && agentWasHere && failure.CrowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
 		f = failure.Newf(result.AgentExecutionFailed, "the agent left processes that fill the environment's limit, so that the tests could not start theirs: %s", f.Message)
 	}
 	x.Fail(f)

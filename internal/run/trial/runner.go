@@ -152,6 +152,7 @@ func (r *Runner) execution(spec Spec, dir string, started time.Time, before resu
 		Omitted:         before.Omitted,
 		Warnings:        before.Warnings,
 	}
+	x.tests = newApart(x.plan)
 	x.Trial.Timestamps.StartedAt = result.Stamp(started)
 	if spec.Judging != nil {
 		x.continueJudging(spec.Judging)

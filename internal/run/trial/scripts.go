@@ -3,6 +3,8 @@ package trial
 import (
 	"io"
 	"io/fs"
+
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // scriptCommand returns the bash command that executes the script name in a directory at dir.
@@ -14,6 +16,11 @@ func scriptCommand(dir string, files fs.FS, name string, asProgram bool) string 
 	}
 	return "exec bash " + dir + "/" + name
 }
+
+// bundledScript runs the tests that an image has, as Harbor does: as a program, which its build may
+// have forgotten to make of it.
+const bundledScript = "[ -x " + environment.TestsDir + "/" + testScript + " ] || chmod +x " + environment.TestsDir + "/" + testScript + " || exec bash " + environment.TestsDir + "/" + testScript +
+	"; exec " + environment.TestsDir + "/" + testScript
 
 // hasInterpreter reports whether a file begins with #!.
 func hasInterpreter(files fs.FS, name string) bool {

@@ -106,7 +106,11 @@ func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, cr
 	x.Trial.Environment.ID = env.ID()
 	x.Trial.Environment.Unenforced = x.unenforced(environment.Unenforced(env))
 	x.recordBase(environment.BaseOf(env))
-	if err := networks.CheckSwitches(env, network, x.networks, x.opts.Provider.Name()); err != nil {
+	needed := x.networks
+	if t, _ := x.spec.apart(x.job); t != nil { // the tests have another environment
+		needed.Verify = needed.Agent
+	}
+	if err := networks.CheckSwitches(env, network, needed, x.opts.Provider.Name()); err != nil {
 		return err
 	}
 	r := readiness.Check{Task: x.spec.Task.Config, Timeouts: x.timeouts, Env: env, Variables: x.commandEnv(), Secrets: x.Secrets}

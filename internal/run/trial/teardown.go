@@ -17,12 +17,19 @@ func (x *agentRun) teardown(ctx context.Context) {
 	if x.live == nil {
 		return
 	}
+	x.end(ctx, func(c context.Context) error {
+		err := x.endEnvironment(c)
+		x.NoteEnvironmentCost(x.live.env)
+		return err
+	})
+}
+
+// end ends environments by a function, and records its failure.
+func (x *agentRun) end(ctx context.Context, environments func(context.Context) error) {
 	x.Emit(event.Event{Kind: event.PhaseStarted, Phase: event.Teardown})
 	c, cancel := x.Cleanup(ctx, timing.TeardownTimeout, timing.TeardownGrace)
 	defer cancel()
-	err := x.endEnvironment(c)
-	x.NoteEnvironmentCost(x.live.env)
-	if err != nil {
+	if err := environments(c); err != nil {
 		f := failure.Newf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", failure.Brief(err, x.Secrets), environment.CleanCommand(x.opts.Provider.Name()))
 		f.Detail = err.Error()
 		x.Fail(f)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/run/trial"
 	"github.com/org/rollout-action/internal/run/trial/experiment"
@@ -171,7 +172,8 @@ func openTrial(dir string, key result.Key) (*os.File, error) {
 // differs compares a result with the trial of a spec. ok is true if they are the same experiment;
 // else why is the difference.
 func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok bool) {
-	switch e := t.Environment; {
+	e := t.Environment
+	switch {
 	case t.Confirmation:
 		return OnlyConfirmed, false
 	case t.Reused != nil && t.Reused.From == "":
@@ -188,26 +190,35 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok b
 		return OtherAgent, false
 	case t.ConfigDigest != same.Digests.ConfigOf(spec.Task):
 		return OtherConfig, false
-	case e.Base != nil:
+	case e.Base != nil, e.Verifier != nil && e.Verifier.Base != nil:
 		return OtherImage, false
-	case e.Image != spec.Task.Config.Environment.DockerImage:
-		return 0, true // it was built from the task's files
 	}
-	return otherImage(t.Environment, same)
+	why, ok = otherImage(e.Image, e.ImageID, spec.Task, same)
+	of, _ := spec.Task.Apart(false)
+	switch own := of != nil && of.ImageOf() == of; {
+	case !ok || !own:
+		return why, ok
+	case e.Verifier == nil: // a list of results does not have it
+		return UnknownImage, of.Config.Environment.DockerImage == ""
+	}
+	return otherImage(e.Verifier.Image, e.Verifier.ImageID, of, same)
 }
 
-// otherImage compares images that tasks name. A tag may have been moved since. A digest cannot, but
-// it has one image for each platform, so a known ID counts more.
-func otherImage(e *result.Environment, same Experiment) (why Reason, ok bool) {
-	pinned, id := strings.Contains(e.Image, "@sha256:"), ""
-	if e.ImageID == "" {
+// otherImage compares an image with that of a task, if the task names it. A tag may have been moved
+// since. A digest cannot, but it has one image for each platform, so a known ID counts more.
+func otherImage(image, knownID string, of *task.Task, same Experiment) (why Reason, ok bool) {
+	if image != of.Config.Environment.DockerImage {
+		return 0, true // it was built from the task's files
+	}
+	pinned, id := strings.Contains(image, "@sha256:"), ""
+	if knownID == "" {
 		return UnknownImage, pinned
 	}
 	if same.ImageID != nil {
-		id = same.ImageID(e.Image)
+		id = same.ImageID(image)
 	}
 	if id == "" {
 		return UnknownImage, pinned
 	}
-	return OtherImage, id == e.ImageID
+	return OtherImage, id == knownID
 }

@@ -68,10 +68,10 @@ func (s *Store) Get(ctx context.Context, t *task.Task, timeout time.Duration, pr
 func (s *Store) entry(t *task.Task) (entry *image, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry, ok := s.images[t]
+	entry, ok := s.images[t.ImageOf()]
 	if !ok {
 		entry = &image{done: make(chan struct{})}
-		s.images[t] = entry
+		s.images[t.ImageOf()] = entry
 	}
 	return entry, !ok
 }
@@ -81,7 +81,7 @@ func (s *Store) build(ctx context.Context, entry *image, t *task.Task, timeout t
 		entry.abandoned = entry.err != nil && ctx.Err() != nil
 		if entry.abandoned || environment.IsTransient(entry.err) || environment.MachineFault(entry.err) != nil {
 			s.mu.Lock()
-			delete(s.images, t)
+			delete(s.images, t.ImageOf())
 			s.mu.Unlock()
 		}
 		close(entry.done)
@@ -97,7 +97,7 @@ func (s *Store) build(ctx context.Context, entry *image, t *task.Task, timeout t
 // is unknown.
 func (s *Store) ID(t *task.Task, ref string) string {
 	s.mu.Lock()
-	entry, ok := s.images[t]
+	entry, ok := s.images[t.ImageOf()]
 	s.mu.Unlock()
 	if !ok {
 		return ""
@@ -128,14 +128,14 @@ func (s *Store) make(ctx context.Context, t *task.Task, timeout time.Duration, p
 func (s *Store) Forget(t *task.Task, ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry, ok := s.images[t]
+	entry, ok := s.images[t.ImageOf()]
 	if !ok {
 		return
 	}
 	select {
 	case <-entry.done:
 		if entry.ref == ref {
-			delete(s.images, t)
+			delete(s.images, t.ImageOf())
 		}
 	default: // it is being made again
 	}

@@ -28,18 +28,35 @@ type LogCopy struct {
 	*Record
 	Env     environment.Environment
 	Rules   task.Rules
+	Only    Side
 	Rewards reward.Files
 	Cost    reward.File
 }
+
+// Side selects a part of /logs; the zero value is all of it.
+type Side int
+
+// The sides of the tests and of the agent, if they have had an environment each.
+const (
+	AllLogs      Side = iota
+	AgentLogs         // all but the verifier's
+	VerifierLogs      // the verifier's alone
+)
+
+var verifierPart = path.Dir(reward.Path)
 
 // CopyAll copies /logs. If the tests ended, the error is the reason why it is unknown whether there
 // is a reward.
 func (l *LogCopy) CopyAll(ctx context.Context, testsEnded bool) (unknown error) {
 	// If /logs is too large, or the copy breaks off, it copies less: the verifier's files must not
 	// be lost.
-	for _, part := range []string{"", path.Dir(reward.Path)} {
+	parts := []string{"", verifierPart}
+	if l.Only == VerifierLogs {
+		parts = parts[1:]
+	}
+	for _, part := range parts {
 		err := l.copy(ctx, part)
-		if err != nil && part == "" {
+		if err != nil && part == parts[0] {
 			why := failure.Brief(err, l.Secrets)
 			if errors.Is(err, context.Canceled) && ctx.Err() != nil { // the provider's message adds nothing
 				why = "the job was cancelled"
@@ -72,26 +89,36 @@ func (l *LogCopy) copy(ctx context.Context, part string) error {
 			own = append(own, strings.TrimPrefix(name, dir+"/"))
 		}
 	}
-	return l.CopyOut(ctx, l.Env, path.Join(environment.LogsDir, part), path.Join(result.LogsDir, dir), file, own, func(name string, size int64) io.Writer {
+	options := ExtractOptions(l.Secrets)
+	options.Reserved, options.File = own, file
+	options.Tap = func(name string, size int64) io.Writer {
 		tapped := taps[path.Join(dir, name)]
 		if tapped == nil {
 			return nil
 		}
 		tapped.Size = size
 		return tapped
-	})
+	}
+	if l.Only == AgentLogs {
+		options.Skip = func(name string) bool { return name == verifierPart || strings.HasPrefix(name, verifierPart+"/") }
+	}
+	return l.copyOut(ctx, l.Env, path.Join(environment.LogsDir, part), path.Join(result.LogsDir, dir), options)
 }
 
 // CopyOut copies src in the environment into a directory below the trial's, and records the files
 // that were left out or renamed. The files in own keep their names. If file is true, src must be a
 // file, and a directory there is left out. tap receives the files for which it returns a writer.
 func (r *Record) CopyOut(ctx context.Context, env environment.Environment, src, dir string, file bool, own []string, tap func(name string, size int64) io.Writer) error {
+	options := ExtractOptions(r.Secrets)
+	options.Tap, options.Reserved, options.File = tap, own, file
+	return r.copyOut(ctx, env, src, dir, options)
+}
+
+func (r *Record) copyOut(ctx context.Context, env environment.Environment, src, dir string, options environment.ExtractOptions) error {
 	dst := filepath.Join(r.Dir, filepath.FromSlash(dir))
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
-	options := ExtractOptions(r.Secrets)
-	options.Tap, options.Reserved, options.File = tap, own, file
 	got, err := env.CopyFrom(ctx, src, dst, options)
 	for _, o := range got.Omitted {
 		r.Omit(path.Join(dir, o.Path), o.Reason)

@@ -20,6 +20,12 @@ type Timeouts struct {
 	VerifyKey string
 }
 
+// Scaled returns a time of a task with the job's multiplier; it is not 0.
+func Scaled(job config.Job, sec float64) time.Duration {
+	const longest = 1 << 62 // for times far in the future to be added to
+	return time.Duration(max(1, min(sec*job.TimeoutMultiplier*float64(time.Second), longest)))
+}
+
 // TimeoutsOf returns a trial's timeouts. The job's verifier override replaces the task's value, the
 // ceiling then bounds it, and the multiplier stretches the outcome (so it applies to both of them
 // too). None is 0, which would mean no limit. Source: specification, "timeout_multiplier".
@@ -31,10 +37,7 @@ func TimeoutsOf(job config.Job, t task.Config) Timeouts {
 	if ceiling := job.Verifier.MaxTimeoutSec; ceiling > 0 && ceiling < verify {
 		verify, key = ceiling, "verifier.max_timeout_sec in the job"
 	}
-	scaled := func(sec float64) time.Duration {
-		const longest = 1 << 62 // for times far in the future to be added to
-		return time.Duration(max(1, min(sec*job.TimeoutMultiplier*float64(time.Second), longest)))
-	}
+	scaled := func(sec float64) time.Duration { return Scaled(job, sec) }
 	out := Timeouts{
 		Build:     scaled(t.Environment.BuildTimeoutSec),
 		Install:   scaled(t.Agent.InstallTimeoutSec),

@@ -1,0 +1,169 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/timing"
+)
+
+// apart returns the task as the tests see it if they run in another environment than the agent, and
+// whether the image has the tests; nil: they run in the agent's environment.
+func (s Spec) apart(job config.Job) (t *task.Task, bundled bool) {
+	return s.Task.Apart(job.Verifier.Environment == config.VerifierFresh)
+}
+
+// apart is the state of a trial whose tests run in another environment than its agent.
+type apart struct {
+	plan    *plan // that of the tests; nil: the tests run in the agent's environment
+	bundled bool  // the image has the tests
+	moved   bool  // the agent's environment has been left
+	before  plan  // that of the agent, if moved
+	// agents is the agent's environment after it was left: it is stopped, and preserve_env may keep
+	// it. nil: it was removed.
+	agents environment.Environment
+}
+
+// newApart returns how the tests of a trial with the plan p run.
+func newApart(p plan) apart {
+	t, bundled := p.spec.apart(p.job)
+	if t == nil {
+		return apart{}
+	}
+	p.spec.Task, p.spec.Again = t, nil
+	p.timeouts = timing.TimeoutsOf(p.job, t.Config)
+	p.networks.Install, p.networks.Agent = p.networks.Verify, p.networks.Verify
+	return apart{plan: &p, bundled: bundled}
+}
+
+// collectState runs the task's verifier.collect in the agent's environment. Failures are warnings.
+func (x *execution) collectState(ctx context.Context) {
+	if x.live == nil || !x.NoError() && !x.AgentFailed() {
+		return
+	}
+	for _, c := range x.spec.Task.Config.Verifier.Collect {
+		if ctx.Err() != nil {
+			return
+		}
+		trouble := &excerpt.Ends{Size: 1 << 10}
+		code, err := x.live.env.Exec(ctx, c.Command, environment.ExecOptions{
+			Env: x.commandEnv(), WorkDir: x.spec.Task.Config.Environment.WorkDir, User: string(c.User),
+			Stdout: io.Discard, Stderr: trouble, Timeout: timing.Scaled(x.job, c.TimeoutSec),
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			x.Warn("verifier.collect: %q failed: %s", c.Command, failure.Brief(err, x.Secrets))
+		case code != 0:
+			x.Warn("verifier.collect: %q ended with exit code %d: %s", c.Command, code, trouble)
+		}
+	}
+}
+
+// moveToTests ends the agent's environment and begins that of the tests, with the artifacts that
+// were kept, if they run apart.
+func (x *execution) moveToTests(ctx context.Context) error {
+	if x.tests.plan == nil || x.tests.moved {
+		return nil
+	}
+	x.keepArtifacts(ctx)
+	for _, kept := range x.Trial.Artifacts {
+		if kept.Incomplete {
+			return failure.Newf(result.AgentExecutionFailed, "the tests run in another environment, and %s could not be carried over whole (see the warnings): it must be of at most 1 GiB and %d files, without devices and without secrets in its names", kept.Source, artifacts.MaxFiles)
+		}
+	}
+	carried, err := artifactCopies(os.DirFS(x.Dir), x.Trial.Artifacts)
+	if err != nil {
+		return err
+	}
+	x.collectAgent(ctx)
+	if err := x.leaveAgent(ctx); err != nil {
+		return err
+	}
+	return x.beginTests(ctx, carried)
+}
+
+// leaveAgent ends the agent's environment. If preserve_env may keep it, the end of the trial
+// decides.
+func (x *execution) leaveAgent(ctx context.Context) error {
+	live := x.live
+	ended := live.stop()
+	x.live, x.marker = nil, nil
+	x.tests.moved, x.tests.before, x.elsewhere = true, x.plan, true
+	if x.job.Environment.PreserveEnv != config.PreserveNever {
+		x.tests.agents = live.env
+	}
+	c, cancel := x.Cleanup(ctx, timing.TeardownTimeout, timing.TeardownGrace)
+	defer cancel()
+	var err error
+	switch {
+	case ended:
+		err = ctx.Err()
+	case x.tests.agents != nil:
+		err = live.env.Stop(c)
+	default:
+		err = live.env.Destroy(c)
+	}
+	x.NoteEnvironmentCost(live.env)
+	return err
+}
+
+// beginTests makes the image and the environment of the tests.
+func (x *execution) beginTests(ctx context.Context, carried []environment.Copy) error {
+	x.plan, x.layer = *x.tests.plan, nil
+	pulled := x.images.Pulls(x.spec.Task)
+	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, x.Progress)
+	x.Progress("")
+	if err != nil {
+		return imageError(err, pulled)
+	}
+	opts := environment.CreateOptions{Image: ref, Files: slices.Concat(x.logDirs(), carried), Network: x.networks.Verify}
+	of, made := x.Trial.Environment, &result.Environment{}
+	x.Trial.Environment = made
+	defer func() { // also when a provider panics
+		of.Verifier = &result.VerifierEnvironment{
+			ID: made.ID, Image: ref, ImageID: x.images.ID(x.spec.Task, ref), Unenforced: made.Unenforced, Base: made.Base,
+		}
+		x.Trial.Environment = of
+	}()
+	err = x.begin(ctx, opts, x.opts.Provider.CreateEnvironment)
+	if errors.Is(err, environment.ErrNoImage) {
+		x.images.Forget(x.spec.Task, ref)
+	}
+	return err
+}
+
+// teardown ends the environments. Of tests that ran apart, the agent's is the one that preserve_env
+// may keep.
+func (x *execution) teardown(ctx context.Context) {
+	if !x.tests.moved {
+		x.agentRun.teardown(ctx)
+		return
+	}
+	x.end(ctx, func(c context.Context) error {
+		var err error
+		if x.live != nil {
+			err = x.live.env.Destroy(c)
+			x.NoteEnvironmentCost(x.live.env)
+		}
+		switch {
+		case x.tests.agents == nil:
+		case x.preserve(x.job.Environment.PreserveEnv, x.startOver != nil):
+			x.Trial.Environment.Preserved = true
+		default:
+			err = errors.Join(err, x.tests.agents.Destroy(c))
+		}
+		return err
+	})
+}
