@@ -34,6 +34,10 @@ type Power struct {
 	// EarlyDiffers: a job that ends early (gate.stop) may have another verdict than one with all
 	// attempts.
 	EarlyDiffers bool `json:"-"`
+	// EarlyUnknown says why the trials of such a job are not known, after "gate.stop: early"; "": they
+	// are.
+	EarlyUnknown string `json:"-"`
+	Pool         int    `json:"-"` // runs of the baseline, of which the estimate counts one
 }
 
 // PowerRow is what a suite shows with a number of attempts at each task, in both jobs.
@@ -69,6 +73,7 @@ func PlanPower(ctx context.Context, h *host.Host, req stages.JobRequest, earlier
 	}
 	evaluated := agent.Evaluated(slices.Sorted(maps.Keys(names)))
 	out := Power{JobName: p.Job.Name, Confidence: p.Job.Gate.Confidence, Agents: len(evaluated), Earlier: earlier, EarlyDiffers: p.Job.Gate.LooksAtAllTasks()}
+	out.EarlyUnknown, out.Pool = p.Job.Gate.EarlyUnknown(), p.Job.Gate.Baseline.Pool
 	levels := out.levels(pairs, evaluated, before)
 	out.Tasks = len(levels)
 	one := out.cost(pairs, before)

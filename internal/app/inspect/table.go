@@ -42,7 +42,7 @@ type Table struct {
 	// Versus compares each row with each later one, on the tasks that are counted; omitted if
 	// TableRequest.Agents is empty.
 	Versus []gate.Versus `json:"versus,omitempty"`
-	shared []string      // sentences about trials that jobs have in common
+	shared []string      // sentences about jobs that ended early, or have trials in common
 }
 
 // TabledJob is a job in a table.
@@ -108,6 +108,9 @@ func Tabulate(ctx context.Context, h *host.Host, req TableRequest) (Table, error
 				shared = append(shared, fmt.Sprintf("%s and %s have %s in common, because trials were taken over: %s counted in both rows, and tests of a difference leave %s out.",
 					reporting.ShownSource(req.Jobs[k]), reporting.ShownSource(source), plural.Count(n, "trial"), map[bool]string{true: "it is", false: "they are"}[n == 1], map[bool]string{true: "its task", false: "their tasks"}[n == 1]))
 			}
+		}
+		if fewer := job.Rounds.Fewer(); fewer != "" {
+			shared = append(shared, reporting.ShownSource(source)+" "+fewer+".")
 		}
 		jobs = append(jobs, job)
 		t.Jobs = append(t.Jobs, TabledJob{Name: job.JobName, Source: reporting.ShownSource(source), Commit: job.Commit, Missing: job.SkippedTrials, Text: text})

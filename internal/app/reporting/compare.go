@@ -49,6 +49,11 @@ func Compare(ctx context.Context, h *host.Host, req CompareRequest) (Comparison,
 			c.Note = fmt.Sprintf("Both sides have %s in common, which %s no difference by construction", plural.Count(n, "trial"), map[bool]string{true: "shows", false: "show"}[n == 1])
 		}
 	}
+	for _, side := range []result.Job{base, head} {
+		if fewer := side.Rounds.Fewer(); fewer != "" {
+			c.Note += map[bool]string{true: ". "}[c.Note != ""] + "The job " + host.Clean(side.JobName) + " " + fewer
+		}
+	}
 	return c, nil
 }
 
@@ -129,7 +134,8 @@ func (f Finder) Side(ctx context.Context, path string, at StoredAt, other Evalua
 }
 
 // CompareAgents compares the agents of a job in pairs, as the key compare of its config.json asks,
-// and returns a sentence for each list that names an agent without trials. A shard compares none.
+// and returns a sentence for each list that names an agent without trials, and one if the job ended
+// early. A shard compares none.
 // confidence is that of the gate; 0: its default.
 func CompareAgents(job result.Job, plan result.Plan, stored []byte, confidence float64) (versus []gate.Versus, notes []string) {
 	if plan.Shard != nil || len(stored) == 0 {
@@ -142,6 +148,9 @@ func CompareAgents(job result.Job, plan result.Plan, stored []byte, confidence f
 	tried := map[string]bool{}
 	for _, t := range result.AttemptsOf(job) {
 		tried[t.Key.Agent] = true
+	}
+	if fewer := job.Rounds.Fewer(); fewer != "" && len(file.Compare) > 0 {
+		notes = append(notes, "The comparison of agents (compare) is of a job that "+fewer)
 	}
 	for _, agents := range file.Compare {
 		versus = append(versus, gate.ContrastAgents(job, agents, cmp.Or(confidence, gate.DefaultConfidence))...)

@@ -17,12 +17,14 @@ import (
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/forge/gitlab"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job"
 	"github.com/org/rollout-action/internal/run/job/merge"
+	"github.com/org/rollout-action/internal/run/job/resume"
 )
 
 // Report reports on a job from the files in its directory. It runs no trial. With an error, it
@@ -382,6 +384,9 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		return fmt.Errorf("read the job's gate: %w", err)
 	}
 	in.Policy, err = config.Policy(path, data, f.opts.Gate)
+	if sentence := otherLooks(job, in.Policy, path, data); sentence != "" {
+		in.Notes = append(in.Notes, sentence)
+	}
 	var unpaired []string
 	in.Versus, unpaired = CompareAgents(job, tree.Plan, data, in.Policy.Confidence)
 	in.Notes = append(in.Notes, unpaired...)
@@ -393,6 +398,23 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		}
 	}
 	return err
+}
+
+// otherLooks returns a sentence about a job that ended early by other limits than those of a report;
+// "" if it did not.
+func otherLooks(job result.Job, policy gate.Policy, path string, stored []byte) string {
+	if job.Rounds == nil || len(job.Rounds.NotNeeded) == 0 {
+		return ""
+	}
+	own, err := config.Policy(path, stored, nil)
+	if err != nil {
+		return "" // another error is reported already
+	}
+	changes, err := resume.OtherGate(own, policy)
+	if err != nil || changes == "" {
+		return ""
+	}
+	return "the job ended early by other limits than those of this report (" + host.Clean(changes) + "): which attempts it made depends on its own, so a test of others does not keep its chance of a false alarm, and may show less"
 }
 
 // confirmed returns a sentence about the confirmation attempts of a job; "" if there are none.

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/org/rollout-action/internal/app"
@@ -51,15 +50,17 @@ func showPower(ctx context.Context, v *command.Invocation, req stages.JobRequest
 		return err
 	}
 	fmt.Fprintf(v.Stdout, "\n%s\n%s\n%s\n%s\n", powerSource(p), trialsMeaning, earlyMeaning(p), powerMeaning)
+	if p.Pool > 1 {
+		fmt.Fprintf(v.Stdout, "The changes are those that a baseline of one run shows. Up to %d runs (gate.baseline.pool) show smaller ones, which is not estimated.\n", p.Pool)
+	}
 	return nil
 }
 
 // earlyMeaning explains the column about jobs that end early.
 func earlyMeaning(p app.Power) string {
-	known := slices.ContainsFunc(p.Rows, func(r app.PowerRow) bool { return r.EarlyTrials != nil })
 	switch {
-	case !known && p.Tasks > 0:
-		return "STOPPED EARLY: not known. gate.stop: early goes neither with confirm nor with noise: ignore, which this gate has."
+	case p.EarlyUnknown != "" && p.Tasks > 0:
+		return "STOPPED EARLY: not known. gate.stop: early " + p.EarlyUnknown + "."
 	case !p.EarlyDiffers:
 		return "STOPPED EARLY: expected trials with gate.stop: early if nothing changed, against a stored baseline. The verdict is that of all attempts."
 	}

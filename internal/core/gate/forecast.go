@@ -36,7 +36,7 @@ type Forecast struct {
 
 // earlyShares are the mean shares of trials that TestStopEarly measured if nothing changed, by the
 // number of attempts.
-var earlyShares = map[int]float64{2: 0.67, 3: 0.55, 5: 0.55}
+var earlyShares = map[int]float64{2: 0.68, 3: 0.55, 5: 0.55}
 
 // ForecastsOf returns what a policy shows of a suite with 1 to 10 attempts. A limit that the policy
 // does not have counts as 0. Each limit is forecast as if it were the only one that is tested.
@@ -74,7 +74,7 @@ type forecast struct {
 func (f forecast) earlyShare(p Policy) *float64 {
 	share, ok := earlyShares[f.attempts]
 	switch {
-	case p.Confirm.Attempts > 0 || p.Noise == NoiseIgnore: // they exclude rounds
+	case p.EarlyUnknown() != "":
 		return nil
 	case p.LooksAtAllTasks() && ok:
 		return &share
@@ -83,6 +83,22 @@ func (f forecast) earlyShare(p Policy) *float64 {
 	}
 	share = f.settledShare()
 	return &share
+}
+
+// EarlyUnknown says why the trials of a job that ends early are not forecast, after "gate.stop:
+// early"; "" if they may be.
+func (p Policy) EarlyUnknown() string {
+	if p.Confirm.Attempts > 0 || p.Noise == NoiseIgnore || p.Baseline.Pool > 1 {
+		return "does not go with confirm, noise: ignore or baseline.pool, of which this gate has one"
+	}
+	plain := func(t Thresholds) bool {
+		least := slices.ContainsFunc(sortedKeys(t.Scores), func(name string) bool { return t.Scores[name].Min != nil })
+		return least || t.MinMeanReward != nil || t.MinPassRate != nil || t.MinPassRateAll != nil
+	}
+	if plain(p.Thresholds) || slices.ContainsFunc(p.Groups, func(g Group) bool { return plain(g.Thresholds) }) {
+		return "makes further attempts until min_pass_rate can no longer change, and all of them for min_mean_reward and the min of a score: how many is not forecast"
+	}
+	return ""
 }
 
 // settledShare returns the mean share of trials if a task gets further attempts only while it looks

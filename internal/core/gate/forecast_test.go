@@ -99,7 +99,10 @@ func TestForecasts(t *testing.T) {
 		}
 	}
 	for name, p := range map[string]Policy{
-		"confirm": {Confirm: Confirm{Attempts: 4}}, "noise": {Noise: NoiseIgnore},
+		"confirm": {Confirm: Confirm{Attempts: 4}}, "noise": {Noise: NoiseIgnore}, "several runs": {Baseline: Baseline{Pool: 2}},
+		"a minimum":         {Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MinMeanReward: new(0.5)}},
+		"a rate of a group": {Groups: []Group{{Thresholds: Thresholds{MinPassRate: new(0.5)}}}},
+		"a score":           {Thresholds: Thresholds{Scores: map[string]ScoreLimits{"style": {Min: new(0.5)}}}},
 	} {
 		if f := ForecastsOf(levels, p)[2]; f.EarlyShare != nil || none[2].EarlyShare == nil || none[0].EarlyShare != nil {
 			t.Errorf("%s: a share of %v is forecast for rounds, which need several attempts", name, f.EarlyShare)

@@ -128,6 +128,17 @@ func EndedEarly(base *Job, head Job) string {
 	return head.Rounds.Sentence(n)
 }
 
+// Fewer says what the rates of a job that ended early are of; "" if it did not.
+func (r *Rounds) Fewer() string {
+	if r == nil || len(r.NotNeeded) == 0 {
+		return ""
+	}
+	if slices.ContainsFunc(r.NotNeeded, func(k Key) bool { return k.Attempt <= r.Made }) {
+		return "ended early (gate.stop), with fewer attempts at tasks that showed early that they neither broke nor were fixed: its rates and their intervals are biased. Compare jobs that made all attempts"
+	}
+	return fmt.Sprintf("ended early (gate.stop), after %d of %s: its rates are of fewer attempts, and a drop that ended it is a bit too large", r.Made, plural.Count(r.Attempts, "round"))
+}
+
 // CountNotNeeded counts the trials that were not needed of all agents but some.
 func (r *Rounds) CountNotNeeded(but map[string]bool) (n int) {
 	for _, k := range r.NotNeeded {
