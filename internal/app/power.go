@@ -34,8 +34,8 @@ type Power struct {
 	// EarlyDiffers: a job that ends early (gate.stop) may have another verdict than one with all
 	// attempts.
 	EarlyDiffers bool `json:"-"`
-	// EarlyUnknown says why the trials of such a job are not known, after "gate.stop: early"; "": they
-	// are.
+	// EarlyUnknown says why the trials of such a job are not known, after "gate.stop: early"; "":
+	// they are.
 	EarlyUnknown string `json:"-"`
 	Pool         int    `json:"-"` // runs of the baseline, of which the estimate counts one
 }

@@ -400,8 +400,8 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 	return err
 }
 
-// otherLooks returns a sentence about a job that ended early by other limits than those of a report;
-// "" if it did not.
+// otherLooks returns a sentence about a job that ended early by other limits than those of a
+// report; "" if it did not.
 func otherLooks(job result.Job, policy gate.Policy, path string, stored []byte) string {
 	if job.Rounds == nil || len(job.Rounds.NotNeeded) == 0 {
 		return ""

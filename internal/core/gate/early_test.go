@@ -127,6 +127,8 @@ func TestPairsOnly(t *testing.T) {
 func TestSkippedAttemptsDoNotChangeBrokenTasks(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0), MaxCostUSD: new(1e6)}}
 	sweep := os.Getenv(sweepVariable) != ""
+	// The documentation's table has three of the suites. Few jobs are some points off.
+	documented := []map[bool]float64{{true: 61, false: 65}, {true: 44, false: 46}, {true: 60, false: 60}, {true: 60, false: 60}, {true: 24, false: 27}}
 	for i, c := range []suite{
 		{Tasks: 30, Attempts: 2, A: 1, B: 0.7}, {Tasks: 30, Attempts: 3, A: 0.3, B: 0.3, Broken: 4}, {Tasks: 100, Attempts: 3, A: 1, B: 0.7, Copied: 0.7},
 		{Tasks: 30, Attempts: 5, A: 8, B: 1, Broken: 3, Crashed: 0.3}, {Tasks: 100, Attempts: 5, A: 1, B: 0.7},
@@ -148,8 +150,8 @@ func TestSkippedAttemptsDoNotChangeBrokenTasks(t *testing.T) {
 					red++
 				}
 			}
-			if made >= all*3/4 {
-				t.Errorf("%s, stored %v: %.0f %% of the trials", c, stored, share100(made, all))
+			if most := documented[i][stored] + 4; share100(made, all) > most {
+				t.Errorf("%s, stored %v: %.0f %% of the trials, want at most %.0f", c, stored, share100(made, all), most)
 			}
 			if sweep {
 				t.Logf("| %s, stored %v | %.0f %% | %d red", c, stored, share100(made, all), red)
@@ -287,7 +289,13 @@ func TestStopEarly(t *testing.T) {
 			if share100(fell.full-fell.red, fell.runs) > c.lost || share100(fell.full, fell.runs) < 50 {
 				t.Errorf("finds a drop in %d of %d runs, and in %d with all attempts", fell.red, fell.runs, fell.full)
 			}
-			if unchanged.trials(c.attempts) > 80 || broke.trials(c.attempts) > 90 { // few tasks need many attempts
+			// The documentation's table has 68, 55 and 55 % over all sizes; few runs are ten points
+			// off.
+			most := map[int]float64{2: 78, 3: 65, 5: 65}[c.attempts]
+			if os.Getenv(sweepVariable) != "" {
+				most -= 7
+			}
+			if unchanged.trials(c.attempts) > most || broke.trials(c.attempts) > 90 { // few tasks need many attempts
 				t.Errorf("%.0f %% of the trials if nothing changed, %.0f %% if half of the tasks broke", unchanged.trials(c.attempts), broke.trials(c.attempts))
 			}
 		})
