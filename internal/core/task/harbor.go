@@ -15,7 +15,7 @@ import (
 // Source: Harbor 0.22, src/harbor/models/task/config.py.
 var harborKeys = []fields.Path{
 	{"schema_version"}, {"steps"}, {"multi_step_reward_strategy"}, {"task", "name"},
-	{"verifier", "environment_mode"}, {"verifier", "collect"}, {"verifier", "network_mode"}, {"agent", "network_mode"},
+	{"verifier", "network_mode"}, {"agent", "network_mode"},
 	{"environment", "network_mode"}, {"environment", "allow_internet"},
 	{"environment", "os"}, {"environment", "gpus"}, {"environment", "gpu_types"}, {"environment", "tpu"},
 }

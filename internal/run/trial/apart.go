@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -29,9 +30,11 @@ type apart struct {
 	bundled bool  // the image has the tests
 	moved   bool  // the agent's environment has been left
 	before  plan  // that of the agent, if moved
+	unkept  *artifacts.Unkept
 	// agents is the agent's environment after it was left: it is stopped, and preserve_env may keep
 	// it. nil: it was removed.
-	agents environment.Environment
+	agents  environment.Environment
+	running bool // agents could not be stopped
 }
 
 // newApart returns how the tests of a trial with the plan p run.
@@ -78,10 +81,12 @@ func (x *execution) moveToTests(ctx context.Context) error {
 		return nil
 	}
 	x.keepArtifacts(ctx)
-	for _, kept := range x.Trial.Artifacts {
-		if kept.Incomplete {
-			return failure.Newf(result.AgentExecutionFailed, "the tests run in another environment, and %s could not be carried over whole (see the warnings): it must be of at most 1 GiB and %d files, without devices and without secrets in its names", kept.Source, artifacts.MaxFiles)
+	if lost := x.tests.unkept; lost != nil {
+		if lost.Err != nil {
+			return fmt.Errorf("carry the artifact %s over to the tests: %w", lost.Source, lost.Err)
 		}
+		return failure.Newf(result.AgentExecutionFailed, "the tests run in another environment, and %s could not be carried over whole (see the warnings): "+
+			"all artifacts together may have 1 GiB and %d files, and neither devices nor secrets in names", lost.Source, artifacts.MaxFiles)
 	}
 	carried, err := artifactCopies(os.DirFS(x.Dir), x.Trial.Artifacts)
 	if err != nil {
@@ -112,6 +117,7 @@ func (x *execution) leaveAgent(ctx context.Context) error {
 		err = ctx.Err()
 	case x.tests.agents != nil:
 		err = live.env.Stop(c)
+		x.tests.running = err != nil
 	default:
 		err = live.env.Destroy(c)
 	}
@@ -159,7 +165,7 @@ func (x *execution) teardown(ctx context.Context) {
 		}
 		switch {
 		case x.tests.agents == nil:
-		case x.preserve(x.job.Environment.PreserveEnv, x.startOver != nil):
+		case !x.tests.running && x.preserve(x.job.Environment.PreserveEnv, x.startOver != nil):
 			x.Trial.Environment.Preserved = true
 		default:
 			err = errors.Join(err, x.tests.agents.Destroy(c))

@@ -73,6 +73,20 @@ func TestTestsInAnotherEnvironment(t *testing.T) {
 			want: want{reward: "1"}, verify: hasVerifier,
 		},
 		{
+			name: "a part of the outcome is no outcome",
+			story: story{
+				job: fresh("/app"), agent: script("mkdir /app; echo 42 >/app/answer; mknod /app/null c 1 3"),
+				files: tests(reward1),
+			},
+			needs: "kernel",
+			want:  want{err: result.AgentExecutionFailed, says: []string{"/app could not be carried over whole"}},
+			verify: func(t *testing.T, o outcome) {
+				if e := o.Trial.Environment; e.Verifier != nil || len(o.left) > 0 {
+					t.Errorf("the environments: %+v; left: %+v", e, o.left)
+				}
+			},
+		},
+		{
 			name:  "without artifacts the tests could only fail",
 			pure:  true,
 			story: story{job: fresh(), agent: script("true")},

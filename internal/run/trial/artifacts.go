@@ -22,7 +22,7 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 	x.artifactsKept = true
 	c, cancel := x.Cleanup(ctx, timing.CollectTimeout, timing.CollectGrace)
 	defer cancel()
-	artifacts.Keep(c, &x.Record, x.live.env, wanted)
+	x.tests.unkept = artifacts.Keep(c, &x.Record, x.live.env, wanted)
 }
 
 // WantedArtifacts returns the files that a trial keeps for the task and the job. If the tests do

@@ -29,8 +29,14 @@ const (
 )
 
 // Keep copies the wanted artifacts out of an environment into the directory of a trial, and adds
-// them to the trial's record. Artifacts that it cannot copy become warnings.
-func Keep(ctx context.Context, r *record.Record, env environment.Environment, wanted []task.Artifact) {
+// them to the trial's record. Artifacts that it cannot copy become warnings. It returns the first
+// one that is there and was not kept whole; nil: there is none.
+func Keep(ctx context.Context, r *record.Record, env environment.Environment, wanted []task.Artifact) (first *Unkept) {
+	unkept := func(source string, err error) {
+		if first == nil {
+			first = &Unkept{Source: source, Err: err}
+		}
+	}
 	left := environment.ExtractOptions{MaxBytes: maxArtifactBytes, MaxFiles: MaxFiles}
 	for _, w := range wanted {
 		kept, err := keepOne(ctx, r, env, w, left)
@@ -41,6 +47,12 @@ func Keep(ctx context.Context, r *record.Record, env environment.Environment, wa
 			r.Warn("the artifact %s could not be copied: it is %s", w.Source, failure.Brief(err, r.Secrets))
 		case err != nil:
 			r.Warn("the artifact %s could not be copied whole: %s", w.Source, failure.Brief(err, r.Secrets))
+			if errors.Is(err, environment.ErrTooLarge) {
+				err = nil
+			}
+			unkept(w.Source, err)
+		case kept.Incomplete:
+			unkept(w.Source, nil)
 		}
 		if kept.Path != "" {
 			r.Trial.Artifacts = append(r.Trial.Artifacts, kept)
@@ -49,9 +61,19 @@ func Keep(ctx context.Context, r *record.Record, env environment.Environment, wa
 		left.MaxFiles -= kept.Files
 		if left.MaxBytes <= 0 || left.MaxFiles <= 0 || ctx.Err() != nil {
 			r.Warn("artifacts after %s are not copied: there is no space or time left", w.Source)
-			return
+			unkept(w.Source, ctx.Err())
+			return first
 		}
 	}
+	return first
+}
+
+// Unkept is an artifact of which a trial has only a part, or nothing.
+type Unkept struct {
+	Source string
+	// Err is why it could not be copied; nil: it is too large, or has entries that cannot be kept
+	// (devices, secrets in names).
+	Err error
 }
 
 // notKept is an artifact that is neither a file nor a directory: "a symbolic link to /etc".
