@@ -73,6 +73,13 @@ func imageOfConfig(t *task.Task, f file) []Finding {
 type stage struct {
 	*instructions.Stage
 	base string // with arguments filled in; "" if that is not possible
+	lex  *shell.Lex
+}
+
+// word returns a word without quotes; ok is false if it has variables.
+func (s stage) word(text string) (plain string, ok bool) {
+	plain, unset, err := s.lex.ProcessWord(text, shell.EnvsFromSlice(nil))
+	return plain, err == nil && len(unset) == 0 && !strings.Contains(text, "$")
 }
 
 // dockerfileRules checks the Dockerfile.
@@ -138,7 +145,8 @@ func missingSources(t *task.Task, f file, stages []stage) []Finding {
 				sources, where = c.SourcePaths, c.Location()
 			}
 			for _, source := range sources {
-				if strings.ContainsAny(source, `*?[]\$`) || strings.Contains(source, "://") || strings.HasPrefix(source, "git@") || strings.HasPrefix(source, "github.com/") {
+				source, ok := s.word(source)
+				if !ok || strings.ContainsAny(source, `*?[]\`) || strings.Contains(source, "://") || strings.HasPrefix(source, "git@") || strings.HasPrefix(source, "github.com/") {
 					continue
 				}
 				name := path.Join("environment", path.Join("/", source)) // nothing leads out of the context
@@ -224,7 +232,7 @@ func stagesOf(text []byte) ([]stage, error) {
 		if err != nil || len(unset) > 0 {
 			base = ""
 		}
-		out = append(out, stage{&from[i], base})
+		out = append(out, stage{&from[i], base, lex})
 	}
 	return out, nil
 }

@@ -65,6 +65,10 @@ func TestRules(t *testing.T) {
 		{"files that are there", "copy-source", map[string]string{
 			"environment/app/x": "x", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY . app /app/x ./app/ /a/\nCOPY [\"app/x\", \"/b/\"]\n",
 		}, ""},
+		{"quoted paths", "copy-source", map[string]string{
+			"environment/src/x": "x", "environment/a b": "x", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY \"src/\" \"/app/src\"\nADD 'src/x' /y\nCOPY [\"a b\", \"/z\"]\n",
+		}, ""},
+		{"quoted paths that are not there", "copy-source", file(dockerfile, "FROM debian:12\nWORKDIR /app\nCOPY \"src/\" /app/\nADD [\"no\", \"/n\"]\n"), dockerfile + ":3 " + dockerfile + ":4"},
 		{"files that only the build knows", "copy-source", file(dockerfile, "ARG D=x\nFROM debian:12 AS a\nFROM debian:12\nARG D\nWORKDIR /app\nCOPY $D package*.json /a/\nCOPY --from=a /x /x\nADD https://example.org/x https://example.org/a.git git@example.org:a.git /a/\nCOPY <<E /b\nx\nE\n"), ""},
 		{"a build that compose describes", "copy-source", map[string]string{"environment/docker-compose.yaml": "services: {}\n", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY environment/x /x\n"}, ""},
 		{"a stage that is not needed", "copy-source", file(dockerfile, "FROM debian:12 AS a\nCOPY x /x\nFROM debian:12\nWORKDIR /app\n"), ""},
