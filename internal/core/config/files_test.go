@@ -53,6 +53,8 @@ func TestLoadReportsBadFiles(t *testing.T) {
 		"sub/job.yaml":    minimal,
 		"huge.yaml":       minimal + strings.Repeat("# long\n", 200_000),
 		"dataset/a/x.txt": "",
+		"swe.jsonl":       strings.Repeat(`{"instance_id": "a__b-1", "base_commit": "0"}`+"\n", 30_000),
+		"promptfoo.yaml":  "prompts: [p.txt]\nproviders: [openai:gpt-5]\ntests: []\n",
 	})
 	tests := map[string]struct{ path, want string }{
 		"a missing file":                             {"job.yaml", "job.yaml: there is no such file (rollout init makes an example)"},
@@ -60,6 +62,8 @@ func TestLoadReportsBadFiles(t *testing.T) {
 		"a directory":                                {"sub", "sub: this is a directory, not a job file (name the file, such as sub/job.yaml)"},
 		"a file that is too large":                   {"huge.yaml", "huge.yaml: the file is larger than 1 MiB (keep long scripts in the image or download them in install)"},
 		"a dataset that is in the current directory": {"sub/job.yaml", "sub/job.yaml:2:19: there is no directory $DIR/sub/dataset (paths begin at the job file's directory; from there it is ../dataset)"},
+		"data of another tool, however large":        {"swe.jsonl", "swe.jsonl: this is a list of instances of SWE-bench, not a job file (registries have them as tasks, such as swebench-verified (docs/registries.md); rollout mine makes such tasks of a repository's own history)"},
+		"a configuration of another tool":            {"promptfoo.yaml", "promptfoo.yaml: this is a configuration of promptfoo, which asserts on single answers of models (Rollout runs agents on tasks: rollout new task makes one, and a judge takes the place of llm-rubric (docs/judges.md))"},
 		"empty standard input":                       {"-", "<stdin>: the file is empty (rollout init makes an example)"},
 		"an absolute path is shown as it was given":  {filepath.Join(dir, "no.yaml"), "$DIR/no.yaml: there is no such file (rollout init makes an example)"},
 	}

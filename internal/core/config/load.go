@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/foreign"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/fields"
 	"github.com/org/rollout-action/internal/lib/git"
@@ -288,6 +289,9 @@ func readAll(r io.Reader, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the job file: %w", err)
 	}
+	if of, ok := foreign.File(name, data); ok && len(data) > maxSize {
+		return nil, diag.List{{File: name, Message: "this is " + of.Is, Hint: of.WayOut}}
+	}
 	if len(data) > maxSize {
 		return nil, diag.List{{File: name, Message: "the file is larger than 1 MiB", Hint: "keep long scripts in the image or download them in install"}}
 	}
@@ -336,6 +340,10 @@ func (s source) load(root *fields.Node, p *fields.Problems, opts Options) (*Load
 
 // parse returns the file's tree, or nil if there is nothing to check; it has then added a problem.
 func (s source) parse(p *fields.Problems) *fields.Node {
+	if of, ok := foreign.File(s.file, s.data); ok {
+		p.Add(fields.Place{File: s.file}, of.WayOut, "this is %s", of.Is)
+		return nil
+	}
 	data := bytes.TrimPrefix(s.data, []byte("\ufeff")) // Windows editors mark UTF-8 this way
 	if !utf8.Valid(data) {
 		p.Add(fields.NewLines(s.file, data).At(firstInvalid(data)), "save the file as UTF-8", "the file is not UTF-8")

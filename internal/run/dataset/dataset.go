@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -17,10 +18,12 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/foreign"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // Set is a named collection of tasks.
@@ -175,6 +178,11 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 		return "it is a task of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
 	}
 	for _, e := range entries {
+		if of, ok := foreignFile(filepath.Join(dir, e.Name()), e); ok {
+			return untrusted.Line(e.Name()) + " in it is " + of.Is + ": " + of.WayOut
+		}
+	}
+	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
 		if task.IsOld(os.DirFS(sub), ".") {
 			return "its tasks are of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
@@ -188,6 +196,23 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 		}
 	}
 	return taskHint
+}
+
+// foreignFile returns the kind of a plain file of another tool; see foreign.File.
+func foreignFile(name string, e fs.DirEntry) (of foreign.Kind, ok bool) {
+	if !e.Type().IsRegular() {
+		return of, false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return of, false
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, foreign.MaxHead))
+	if err != nil {
+		return of, false
+	}
+	return foreign.File(name, head)
 }
 
 func isTask(dir string) (bool, error) { return task.IsTask(os.DirFS(dir), ".") }
