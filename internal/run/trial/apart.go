@@ -80,7 +80,10 @@ func (x *execution) moveToTests(ctx context.Context) error {
 	if x.tests.plan == nil || x.tests.moved {
 		return nil
 	}
-	x.keepArtifacts(ctx)
+	if !x.artifactsKept { // before a visit
+		x.collectState(ctx)
+		x.keepArtifacts(ctx)
+	}
 	if lost := x.tests.unkept; lost != nil {
 		if lost.Err != nil {
 			return fmt.Errorf("carry the artifact %s over to the tests: %w", lost.Source, lost.Err)

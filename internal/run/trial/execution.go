@@ -103,7 +103,7 @@ func until(last event.Phase, steps []step) []step {
 // them.
 func (x *execution) keepSteps() []step {
 	var steps []step
-	if x.spec.Again == nil {
+	if x.spec.Again == nil && len(x.spec.Task.Config.Verifier.Collect) > 0 {
 		steps = append(steps, step{"collect state", x.collectState})
 	}
 	steps = append(steps, step{"keep artifacts", x.keepArtifacts})

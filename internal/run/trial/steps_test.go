@@ -65,6 +65,10 @@ func TestEachWayThroughATrialHasItsStepsInOrder(t *testing.T) {
 		},
 		{name: "artifacts verified again", spec: Spec{Agent: installed, Again: &Again{Artifacts: fstest.MapFS{}}}, want: "environment_setup, keep artifacts, verifier, end watch, collect, " + end},
 		{name: "verified again, with judges", spec: Spec{Agent: installed, Again: &Again{}, Judges: judges}, want: "environment_setup, keep artifacts, verifier, no judges, end watch, collect, " + end},
+		{
+			name: "state to collect", spec: Spec{Agent: installed, Task: &task.Task{Config: task.Config{Verifier: task.Verifier{Collect: []task.Collect{{Command: "true"}}}}}},
+			want: "environment_setup, agent_setup, agent_execution, collect state, keep artifacts, verifier, end watch, collect, " + end,
+		},
 		{name: "only judged", spec: Spec{Agent: installed, Judging: &judging.Pending{}, Judges: judges}, want: "judging"},
 		{name: "a visit of the environment", spec: Spec{Agent: installed}, visit: after(event.EnvironmentSetup), want: "environment_setup, visit, end watch, " + end},
 		{name: "a visit after the installation", spec: Spec{Agent: installed}, visit: after(event.AgentSetup), want: "environment_setup, agent_setup, visit, end watch, " + end},
@@ -76,7 +80,9 @@ func TestEachWayThroughATrialHasItsStepsInOrder(t *testing.T) {
 		{name: "a visit of a kept environment", spec: Spec{Agent: installed, Again: &Again{}}, visit: after(event.AgentSetup), want: "environment_setup, visit, end watch, " + end},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.spec.Task = &task.Task{}
+			if c.spec.Task == nil {
+				c.spec.Task = &task.Task{}
+			}
 			x := &execution{agentRun: agentRun{plan: newPlan(c.spec, c.job)}}
 			if got := names(x.steps(c.visit)); got != c.want {
 				t.Errorf("it goes through\n%s, want\n%s", got, c.want)
