@@ -60,6 +60,9 @@ class Supervisor:
 
     def ends(self, code):
         same(self.process.wait(timeout=60), code, "the exit code")
+        deadline = time.monotonic() + 10  # a process that has got SIGKILL is still there until the kernel has ended it
+        while self.mine() and time.monotonic() < deadline:
+            time.sleep(0.02)
         same(self.mine(), [], "the processes that are left")
 
 
