@@ -62,14 +62,18 @@ func (r *reader) separate(c *Config) {
 		v.Environment = &own.Environment
 		r.complete(separateAt, v.Environment)
 	case own.fresh || v.Mode == SeparateVerifier:
-		e := c.Environment
-		e.Healthcheck, e.MCPServers, e.SkillsDir = nil, nil, "" // for the agent
-		v.Environment = &e
+		v.Environment = c.Environment.forTests()
 	default:
 		v.Mode = "" // the default
 		return
 	}
 	v.Mode = SeparateVerifier
+}
+
+// forTests returns a copy without the keys that are for agents.
+func (e Environment) forTests() *Environment {
+	e.Healthcheck, e.MCPServers, e.SkillsDir = nil, nil, ""
+	return &e
 }
 
 // Apart returns the task as its tests see it if they do not run in the agent's environment: its
@@ -86,9 +90,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 		if !fresh {
 			return nil, false
 		}
-		e := t.Config.Environment
-		e.Healthcheck, e.MCPServers, e.SkillsDir = nil, nil, ""
-		own = &e
+		own = t.Config.Environment.forTests()
 	}
 	apart = &Task{
 		Name: t.Name, Dir: t.Dir, FS: t.FS, Format: t.Format, Config: t.Config, variables: t.variables,

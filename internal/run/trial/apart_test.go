@@ -118,6 +118,17 @@ func TestTestsInAnotherEnvironment(t *testing.T) {
 			},
 		},
 		{
+			name:  "state is collected once, also if nothing is carried over",
+			pure:  true,
+			story: story{agent: script("true"), toml: "[verifier]\nenvironment = \"fresh\"\n[[verifier.collect]]\ncommand = \"exit 3\"\n"},
+			want:  want{reward: "1"},
+			verify: func(t *testing.T, o outcome) {
+				if w := strings.Join(o.Trial.Warnings, "\n"); strings.Count(w, "verifier.collect") != 1 {
+					t.Errorf("the warnings are %s", w)
+				}
+			},
+		},
+		{
 			name: "tests run after an agent that failed, as elsewhere",
 			story: story{
 				options: harbor, toml: "verifier.environment_mode = \"separate\"", agent: script("echo 42 >/logs/artifacts/answer; exit 9"),

@@ -15,11 +15,14 @@ import (
 // keepArtifacts copies the files that the task and the job keep out of the environment, after the
 // agent has ended for any reason, and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
-	wanted := artifacts.Wanted(x.spec.WantedArtifacts(x.job), x.judgedArtifacts())
-	if len(wanted) == 0 || x.artifactsKept || x.live == nil || !x.NoError() && !x.AgentFailed() || ctx.Err() != nil {
+	if x.artifactsKept {
 		return
 	}
 	x.artifactsKept = true
+	wanted := artifacts.Wanted(x.spec.WantedArtifacts(x.job), x.judgedArtifacts())
+	if len(wanted) == 0 || x.live == nil || !x.NoError() && !x.AgentFailed() || ctx.Err() != nil {
+		return
+	}
 	c, cancel := x.Cleanup(ctx, timing.CollectTimeout, timing.CollectGrace)
 	defer cancel()
 	x.tests.unkept = artifacts.Keep(c, &x.Record, x.live.env, wanted)

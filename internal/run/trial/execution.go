@@ -22,7 +22,7 @@ type execution struct {
 	// the environment any more; nil: they can.
 	untouchable error
 	tests       apart
-	// artifactsKept is set once the artifacts have been kept.
+	// artifactsKept is set once keepArtifacts has run.
 	artifactsKept bool
 	changes       string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
 }
