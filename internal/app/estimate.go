@@ -70,7 +70,7 @@ func lookAhead(ctx context.Context, p *stages.Planned, req DivideRequest, n int,
 }
 
 // trials returns the trials that the run would make: those of both sides if the baseline runs, too,
-// and none that is taken over. It says of each what is counted so.
+// without those that it takes over. It adds a sentence to Besides for each such difference.
 func (a *Ahead) trials(ctx context.Context, p *stages.Planned, req DivideRequest, from reporting.ReportOptions, d *DryRun) ([]trial.Spec, error) {
 	todo := p.Specs
 	dirs, fromBaseline := stages.SplitReuse(req.Reuse)

@@ -55,8 +55,8 @@ func TestLeftOutCommitsAreRemembered(t *testing.T) {
 	}
 }
 
-// The record comes with the repository: what is no commit, no reason or no text to print is not
-// taken, and a record that cannot be read is refused.
+// The record comes with the repository. Entries without a valid commit, reason or printable text
+// are ignored, and a record that cannot be read is refused.
 func TestHostileRecords(t *testing.T) {
 	h, _ := apptest.New(t)
 	m := &mining{host: h, req: Request{Out: "mined"}}

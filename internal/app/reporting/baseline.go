@@ -212,8 +212,8 @@ func queryFor(ctx context.Context, client *github.Client, env github.Environment
 	return query, base.Doubt, nil
 }
 
-// fetchBaseline returns the baseline, with the earlier runs that of asks for, and the end of the
-// sentence about these, and about what is in doubt.
+// fetchBaseline returns the baseline, with the earlier runs that of asks for. together ends the
+// baseline's sentence: it names these runs and any doubt about the branch.
 func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of Evaluated) (_ *result.Job, found github.Found, together string, err error) {
 	client, err := github.New(env.Token, env.APIURL)
 	if err != nil {

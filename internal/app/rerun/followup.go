@@ -35,8 +35,8 @@ type followUp struct {
 	missed  map[string][]string // by the reason: the trials that cannot be run again
 }
 
-// planFollowUp plans a follow-up of the job in the directory of a request. what is "verified" or
-// "judged", for messages.
+// planFollowUp plans a follow-up of the job in the directory of a request. Messages use what:
+// "verified" or "judged".
 func planFollowUp(ctx context.Context, h *host.Host, req stages.ResumeRequest, trials []string, what string) (_ *followUp, err error) {
 	stored, err := LoadStored(h.Paths, req.Dir, what+" again")
 	if err != nil {
@@ -62,7 +62,7 @@ func planFollowUp(ctx context.Context, h *host.Host, req stages.ResumeRequest, t
 	return q, nil
 }
 
-// LoadStored reads an existing job for a follow-up; what is as for planFollowUp.
+// LoadStored reads an existing job for a follow-up. Messages use what, as in planFollowUp.
 func LoadStored(paths host.Paths, dir, what string) (resume.Job, error) {
 	if err := paths.CheckJobDir(dir); err != nil {
 		return resume.Job{}, err
@@ -131,7 +131,7 @@ func (q *followUp) miss(key result.Key, reason string) {
 	q.missed[reason] = append(q.missed[reason], key.String())
 }
 
-// explainMissed names the trials that cannot be run again. what is as in planFollowUp.
+// explainMissed names the trials that cannot be run again. It uses what as planFollowUp does.
 func (q *followUp) explainMissed(what string, carried bool) {
 	for _, reason := range slices.Sorted(maps.Keys(q.missed)) {
 		names := q.missed[reason]

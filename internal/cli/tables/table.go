@@ -1,5 +1,4 @@
-// Package tables prints rows with aligned columns or as Markdown. It knows nothing of what is in
-// them.
+// Package tables prints rows of text with aligned columns or as Markdown.
 package tables
 
 import (
