@@ -71,9 +71,10 @@ func (r *reader) separate(c *Config) {
 }
 
 // forTests returns a copy without the keys that are for agents.
-func (e Environment) forTests() *Environment {
-	e.Healthcheck, e.MCPServers, e.SkillsDir = nil, nil, ""
-	return &e
+func (e *Environment) forTests() *Environment {
+	c := *e
+	c.Healthcheck, c.MCPServers, c.SkillsDir = nil, nil, ""
+	return &c
 }
 
 // Apart returns the task as its tests see it if they do not run in the agent's environment: its
