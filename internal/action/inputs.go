@@ -446,20 +446,7 @@ func (s inputs) request() (any, error) {
 	}
 	switch s.command {
 	case commandPlan:
-		f.job = f.job.Gated(f.report)
-		if f.divide {
-			return app.DivideRequest{
-				Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings, Comment: f.report.Comment, Estimate: f.estimate,
-				Baseline: f.report.Baseline, Stored: f.report.Stored, Reuse: f.reuse, Against: f.against, ConfirmAgainst: f.confirmAgainst,
-			}, nil
-		}
-		if f.estimate {
-			return nil, usage("command: plan has no use for the input estimate without shards")
-		}
-		if s.value("comment") != "" && s.value("comment") != defaultComment {
-			return nil, usage("command: plan has no use for the input comment without shards: the comment says that a job goes on that is divided here")
-		}
-		return f.job, nil
+		return s.planRequest(f)
 	case commandMerge:
 		if f.look {
 			return LookRequest{Paths: f.paths, Name: f.name, Report: f.report}, nil
@@ -482,6 +469,23 @@ func (s inputs) request() (any, error) {
 		f.report.Baseline = "" // the default
 	}
 	return stages.RunRequest{Against: f.against, ConfirmAgainst: f.confirmAgainst, Job: f.job, Shard: f.shard, Round: f.round, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
+}
+
+// planRequest returns the request of command: plan.
+func (s inputs) planRequest(f form) (any, error) {
+	f.job = f.job.Gated(f.report)
+	switch comment := s.value("comment"); {
+	case f.divide:
+		return app.DivideRequest{
+			Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings, Comment: f.report.Comment, Estimate: f.estimate,
+			Baseline: f.report.Baseline, Stored: f.report.Stored, Reuse: f.reuse, Against: f.against, ConfirmAgainst: f.confirmAgainst,
+		}, nil
+	case f.estimate:
+		return nil, usage("command: plan has no use for the input estimate without shards")
+	case comment != "" && comment != defaultComment:
+		return nil, usage("command: plan has no use for the input comment without shards: the comment says that a job goes on that is divided here")
+	}
+	return f.job, nil
 }
 
 func (s inputs) missing() error {

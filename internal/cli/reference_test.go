@@ -429,7 +429,10 @@ func flagTables(t *testing.T) string {
 			continue
 		}
 		fmt.Fprintf(&b, "### %s\n\n%s", c.CommandPath(), strings.Join(tables, "\n"))
-		if gated {
+		switch {
+		case gated && c.Flags().Lookup("max-broken-tasks") == nil:
+			b.WriteString("\nThe [keys of `gate`](gate.md#reference) that decide which trials run are flags of this command, too: `--stop-early` and `--confirm 4`.\n")
+		case gated:
 			b.WriteString("\nThe [keys of `gate`](gate.md#reference) are flags of this command, too, such as `--max-broken-tasks 0`.\n")
 		}
 		b.WriteString("\n")

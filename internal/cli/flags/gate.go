@@ -11,19 +11,29 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 )
 
-// gate are the flags that win over the keys of gate in a job file, one for each key with one
-// value.
-type gate struct {
+// Gate are flags that win over the keys of gate in a job file, one for each key with one value.
+type Gate struct {
 	values  map[string]*string // by key
 	changed func(string) bool
 }
 
-func (f *gate) add(cmd *cobra.Command) {
+// Add adds the flags of a command that checks the gate. Those that decide which trials run are for
+// run alone.
+func (f *Gate) Add(cmd *cobra.Command) {
+	f.add(cmd, func(k config.GateKey) bool { return cmd.Name() == "run" || k.Alone == "" })
+}
+
+// AddTrials adds the flags that decide which trials run, of a command that counts them.
+func (f *Gate) AddTrials(cmd *cobra.Command) {
+	f.add(cmd, func(k config.GateKey) bool { return k.Alone != "" || k.Flag() == "confirm" })
+}
+
+func (f *Gate) add(cmd *cobra.Command, has func(config.GateKey) bool) {
 	Grouped(cmd, ForGate, func(flags *pflag.FlagSet) {
 		f.values, f.changed = map[string]*string{}, flags.Changed
 		for _, k := range config.GateKeys() {
-			if k.Alone != "" && cmd.Name() != "run" {
-				continue // it decides which trials run
+			if !has(k) {
+				continue
 			}
 			f.values[k.Key] = flags.String(k.Flag(), "", "gate: "+k.Doc)
 			if k.Alone != "" {
@@ -34,8 +44,8 @@ func (f *gate) add(cmd *cobra.Command) {
 	})
 }
 
-// overrides returns the flags that were given, as keys of the job file, in the keys' order.
-func (f *gate) overrides() []config.Override {
+// Overrides returns the flags that were given, as keys of the job file, in the keys' order.
+func (f *Gate) Overrides() []config.Override {
 	var out []config.Override
 	for _, k := range config.GateKeys() {
 		if f.changed(k.Flag()) {

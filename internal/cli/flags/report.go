@@ -15,7 +15,7 @@ type Report struct {
 	stored            Stored
 	Files             Files
 	github, comment   string
-	gate              gate
+	gate              Gate
 	changed           func(string) bool
 }
 
@@ -29,7 +29,7 @@ func (f *Report) Add(cmd *cobra.Command, formats reporters.Table) {
 		f.Files.Add(flags, formats, true)
 		flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
 		flags.StringVar(&f.comment, "comment", "off", "comment on the pull request (needs GITHUB_TOKEN), or on the merge request in GitLab CI (needs GITLAB_TOKEN): off, always, changes or failures")
-		f.gate.add(cmd)
+		f.gate.Add(cmd)
 		Wants(flags, "baseline", "none compares with nothing")
 		Wants(flags, "github", "want auto, on or off")
 		Wants(flags, "comment", "want off, always, changes or failures")
@@ -47,7 +47,7 @@ func (f *Report) Options() (opts reporting.ReportOptions, printed string, err er
 	opts = reporting.ReportOptions{
 		Baseline: given("baseline", f.baseline), Stored: f.stored.At(f.changed), History: f.history,
 		Options: f.Files.options,
-		GitHub:  given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.overrides(),
+		GitHub:  given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.Overrides(),
 	}
 	opts.Files, printed, err = f.Files.Parse()
 	return opts, printed, err

@@ -29,6 +29,7 @@ type planOptions struct {
 	baseline        string
 	stored          flags.Stored
 	reuse           []string
+	gate            flags.Gate
 	against         string
 	confirmAgainst  string
 	since           string
@@ -66,48 +67,58 @@ an estimate by the job that --timings names, from its scores and costs.
   rollout plan job.yaml --power --timings results/main/result.json
   rollout plan job.yaml --shards auto --target 10m --timings results/main/result.json`,
 		Args: command.OneArg("a job file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.job.Request(args[0])
-			if err != nil {
-				return err
-			}
-			req.Changed = opts.since
-			if err := opts.checkEstimate(); err != nil {
-				return err
-			}
-			if opts.power {
-				if opts.changed("shards") || opts.changed("target") || opts.changed("comment") || opts.estimate {
-					return command.Usagef("--power is about the whole job: it does not go with --shards, --target, --estimate or --comment")
-				}
-				return showPower(cmd.Context(), v, req, opts.timings, opts.asJSON)
-			}
-			if !opts.divides() {
-				return Plan(cmd.Context(), v, req, opts.asJSON)
-			}
-			return Divide(cmd.Context(), v, app.DivideRequest{
-				Job: req, Shards: opts.shards, Target: opts.target, Timings: opts.timings, Comment: opts.comment,
-				Estimate: opts.estimate, Baseline: opts.baseline, Stored: opts.stored.At(opts.changed),
-				Reuse: opts.reuse, Against: opts.against, ConfirmAgainst: opts.confirmAgainst,
-			}, opts.asJSON)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), v, args[0]) },
 	}
-	opts.changed = cmd.Flags().Changed
-	opts.job.Add(cmd)
-	addChanged(cmd, &opts.since)
-	cmd.Flags().StringVar(&opts.shards, "shards", "", "divide the job into so many shards, or auto: as many as --target needs")
-	cmd.Flags().DurationVar(&opts.target, "target", stages.DefaultTarget, "with --shards auto: how long a shard may take, as in 20m")
-	flags.AddTimings(cmd, &opts.timings)
-	cmd.Flags().StringVar(&opts.comment, "comment", "off", "with --shards: add a line about this run to the comment of an earlier one, until the merge replaces it: always, changes or failures, as for the merge, or off")
-	flags.Wants(cmd.Flags(), "comment", "want off, always, changes or failures")
-	cmd.Flags().BoolVar(&opts.estimate, "estimate", false, "say what would run and what it is expected to cost by --baseline, with --shards also in the comment, which is made if there is none")
-	cmd.Flags().StringVar(&opts.baseline, "baseline", reporting.BaselineNone, "with --estimate: the results to estimate from, as for run")
-	opts.stored.Add(cmd)
-	cmd.Flags().StringArrayVar(&opts.reuse, "reuse", nil, "with --estimate: what the run takes over, as for run; trials that are the same in the baseline (baseline) are not counted (repeatable)")
-	cmd.Flags().StringVar(&opts.against, "against", "", "with --estimate: the run has --against, so count the trials of the baseline, too")
-	cmd.Flags().StringVar(&opts.confirmAgainst, "confirm-against", "", "with --estimate: the run has --confirm-against")
-	cmd.Flags().BoolVar(&opts.power, "power", false, "show how small a change the gate would show in four of five runs, with 1 to 10 attempts; --timings names an earlier job")
-	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix, or with --power its table")
+	opts.add(cmd)
 	return cmd
+}
+
+// add defines the flags of plan.
+func (o *planOptions) add(cmd *cobra.Command) {
+	o.changed = cmd.Flags().Changed
+	o.job.Add(cmd)
+	addChanged(cmd, &o.since)
+	cmd.Flags().StringVar(&o.shards, "shards", "", "divide the job into so many shards, or auto: as many as --target needs")
+	cmd.Flags().DurationVar(&o.target, "target", stages.DefaultTarget, "with --shards auto: how long a shard may take, as in 20m")
+	flags.AddTimings(cmd, &o.timings)
+	cmd.Flags().StringVar(&o.comment, "comment", "off", "with --shards: add a line about this run to the comment of an earlier one, until the merge replaces it: always, changes or failures, as for the merge, or off")
+	flags.Wants(cmd.Flags(), "comment", "want off, always, changes or failures")
+	cmd.Flags().BoolVar(&o.estimate, "estimate", false, "say what would run and what it is expected to cost by --baseline, with --shards also in the comment, which is made if there is none")
+	cmd.Flags().StringVar(&o.baseline, "baseline", reporting.BaselineNone, "with --estimate: the results to estimate from, as for run")
+	o.stored.Add(cmd)
+	cmd.Flags().StringArrayVar(&o.reuse, "reuse", nil, "with --estimate: what the run takes over, as for run; trials that are the same in the baseline (baseline) are not counted (repeatable)")
+	cmd.Flags().StringVar(&o.against, "against", "", "with --estimate: the run has --against, so count the trials of the baseline, too")
+	cmd.Flags().StringVar(&o.confirmAgainst, "confirm-against", "", "with --estimate: the run has --confirm-against")
+	o.gate.AddTrials(cmd)
+	cmd.Flags().BoolVar(&o.power, "power", false, "show how small a change the gate would show in four of five runs, with 1 to 10 attempts; --timings names an earlier job")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix, or with --power its table")
+}
+
+// run prints what the flags ask for.
+func (o *planOptions) run(ctx context.Context, v *command.Invocation, file string) error {
+	req, err := o.job.Request(file)
+	if err != nil {
+		return err
+	}
+	req = req.Gated(reporting.ReportOptions{Gate: o.gate.Overrides()})
+	req.Changed = o.since
+	if err := o.checkEstimate(); err != nil {
+		return err
+	}
+	if o.power {
+		if o.changed("shards") || o.changed("target") || o.changed("comment") || o.estimate {
+			return command.Usagef("--power is about the whole job: it does not go with --shards, --target, --estimate or --comment")
+		}
+		return showPower(ctx, v, req, o.timings, o.asJSON)
+	}
+	if !o.divides() {
+		return Plan(ctx, v, req, o.asJSON)
+	}
+	return Divide(ctx, v, app.DivideRequest{
+		Job: req, Shards: o.shards, Target: o.target, Timings: o.timings, Comment: o.comment,
+		Estimate: o.estimate, Baseline: o.baseline, Stored: o.stored.At(o.changed),
+		Reuse: o.reuse, Against: o.against, ConfirmAgainst: o.confirmAgainst,
+	}, o.asJSON)
 }
 
 // checkEstimate refuses flags about the results of an estimate that was not asked for.

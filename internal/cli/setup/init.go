@@ -60,38 +60,7 @@ rollout mine does it, and written to evals/mined; that builds images and runs te
 			}
 			return command.OneArg("at most a directory")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if fromHistory && req.Tasks != "" {
-				return command.Usagef("--mine makes the tasks: leave out --tasks")
-			}
-			req.Dir = "."
-			if len(args) == 1 {
-				req.Dir = args[0]
-			}
-			host := v.Host()
-			if err := scaffold.CheckInitDir(host, req.Dir); err != nil {
-				return err
-			}
-			if !yes && asks(v.Env) {
-				if err := askInit(cmd.Context(), v, host, cmd.Flags().Changed, &req, &fromHistory); err != nil {
-					return err
-				}
-			}
-			if fromHistory {
-				if err := mineTasks(cmd.Context(), v, host, &req); err != nil {
-					return err
-				}
-			}
-			done, err := scaffold.Init(cmd.Context(), host, req)
-			for _, file := range done.Written {
-				fmt.Fprintln(v.Stdout, file)
-			}
-			if err == nil {
-				printSetup(v.Stderr, done)
-				printNext(v.Env, req.Dir, done)
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runInit(cmd, v, args, &req, yes, &fromHistory) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&req.Provider, "env-type", "", "the provider to run on (default: the first of docker and sandbox that works here)")
@@ -101,6 +70,40 @@ rollout mine does it, and written to evals/mined; that builds images and runs te
 	fs.BoolVar(&fromHistory, "mine", false, "make proven tasks of the repository's history, and run them instead of the example")
 	fs.BoolVarP(&yes, "yes", "y", false, "ask nothing: what no flag answers has its default")
 	return cmd
+}
+
+// runInit asks what no flag has answered, mines tasks if the answer is that, and writes the files.
+func runInit(cmd *cobra.Command, v *command.Invocation, args []string, req *scaffold.InitRequest, yes bool, fromHistory *bool) error {
+	if *fromHistory && req.Tasks != "" {
+		return command.Usagef("--mine makes the tasks: leave out --tasks")
+	}
+	req.Dir = "."
+	if len(args) == 1 {
+		req.Dir = args[0]
+	}
+	host := v.Host()
+	if err := scaffold.CheckInitDir(host, req.Dir); err != nil {
+		return err
+	}
+	if !yes && asks(v.Env) {
+		if err := askInit(cmd.Context(), v, host, cmd.Flags().Changed, req, fromHistory); err != nil {
+			return err
+		}
+	}
+	if *fromHistory {
+		if err := mineTasks(cmd.Context(), v, host, req); err != nil {
+			return err
+		}
+	}
+	done, err := scaffold.Init(cmd.Context(), host, *req)
+	for _, file := range done.Written {
+		fmt.Fprintln(v.Stdout, file)
+	}
+	if err == nil {
+		printSetup(v.Stderr, done)
+		printNext(v.Env, req.Dir, done)
+	}
+	return err
 }
 
 // asks reports whether somebody is there to answer questions: standard input and stderr are a
