@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/paired"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // TestBetterIsADropWithTheSignTurned: a job is called better exactly if its baseline would be red
@@ -113,5 +114,32 @@ func TestWordsOfBetter(t *testing.T) {
 	v := verdict(Policy{}, second(fall(20, 12)), first(fall(20, 12)))
 	if v.WaysOut != nil || !v.Passed(Policy{OnInconclusive: Fail}) {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestRoundsAreNotTestedForBetter: in a job that ran in rounds, fixed tasks have no tick and
+// nothing is called better, however many tasks were fixed: no test says that it is no chance.
+func TestRoundsAreNotTestedForBetter(t *testing.T) {
+	var pairs [][2][]float64
+	for range 20 {
+		pairs = append(pairs, [2][]float64{{0, 0, 0}, {1, 1, 1}})
+	}
+	base, head := jobs(pairs...)
+	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}, Stop: StopEarly}
+	if v := verdict(p, base, head); !strings.Contains(v.Reason, "; better: ") || v.FixedByChance {
+		t.Errorf("without rounds: %s, by chance %t", v.Reason, v.FixedByChance)
+	}
+	head.Rounds = &result.Rounds{Attempts: 3, Made: 3}
+	if v := verdict(p, base, head); strings.Contains(v.Reason, "better") || !v.FixedByChance || v.Outcome != Pass {
+		t.Errorf("in rounds: %s: %s, by chance %t", v.Outcome, v.Reason, v.FixedByChance)
+	}
+	same, again := jobs(pairs[:0]...)
+	for i := range 20 {
+		addTask(&same, "a", "d", fmt.Sprintf("t%04d", i), 1, 1, 1)
+		addTask(&again, "a", "d", fmt.Sprintf("t%04d", i), 1, 1, 1)
+	}
+	again.Rounds = head.Rounds
+	if v := verdict(p, same, again); v.FixedByChance {
+		t.Errorf("nothing was fixed, and it is called chance: %s", v.Reason)
 	}
 }

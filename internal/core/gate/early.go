@@ -43,7 +43,7 @@ type Look struct {
 
 // earlyBounds are the looks at jobs of 2, 3 and 5 attempts, at a confidence of 0.95. They were
 // searched on Brownian motion for few trials at a loss of less than three points of power;
-// docs/internals/statistics.md has the figures.
+// docs/internals/early-ends.md has the figures.
 var earlyBounds = map[int]signflip.Bounds{
 	2: {Alpha: []float64{0.005, 0.05}, Futility: []float64{0.4}},
 	3: {Alpha: []float64{0.001, 0.01, 0.05}, Futility: []float64{0, 0.6}},

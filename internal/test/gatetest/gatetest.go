@@ -79,7 +79,7 @@ func (s Suite) Draw(rng *rand.Rand) *Pair {
 	broken := 0
 	w.Base.Pool = make([]result.Job, max(1, s.Runs)-1)
 	for i := range s.Tasks {
-		before := beta(rng, s.A, s.B)
+		before := Beta(rng, s.A, s.B)
 		after := max(0, drifted(before, s.Drift)-s.Drop)
 		if broken < s.Broken && before >= s.A/(s.A+s.B)-1e-4 {
 			after = 0
@@ -214,9 +214,9 @@ func (s Suite) rewards(rng *rand.Rand, chance float64, n int, first *float64) []
 	return out
 }
 
-// beta draws from a beta distribution. Source: two gamma variates, Marsaglia and Tsang, ACM TOMS 26
+// Beta draws from a beta distribution. Source: two gamma variates, Marsaglia and Tsang, ACM TOMS 26
 // (2000) 363.
-func beta(rng *rand.Rand, a, b float64) float64 {
+func Beta(rng *rand.Rand, a, b float64) float64 {
 	x, y := gamma(rng, a), gamma(rng, b)
 	return x / (x + y)
 }
