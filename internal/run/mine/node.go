@@ -30,10 +30,14 @@ func (p packageJSON) needs(name string) bool {
 
 // tools are the programs that run tests of JavaScript, by whether a task can have them.
 var tools = map[string]bool{
-	"vitest": true, "jest": true, "mocha": true,
-	"ava": false, "jasmine": false, "tap": false, "tape": false, "uvu": false, "karma": false, "lab": false, "qunit": false, "bun": false, "deno": false,
+	"vitest": true, "jest": true, "mocha": true, "tap": true, "tape": true, "uvu": true,
+	"ava": false, "jasmine": false, "karma": false, "lab": false, "qunit": false, "bun": false, "deno": false,
 	"react-scripts": false, "vue-cli-service": false, "ng": false, "cypress": false, "playwright": false, "wtr": false, "web-test-runner": false,
 }
+
+// programs are the tools whose test files are programs: Node's test runner takes each for one test,
+// which fails if the program does.
+var programs = []string{"tap", "tape", "uvu"}
 
 // toolOptions are the options of a tool in a script that tests depend on; the value says whether a
 // word follows. Sources: the command-line pages of jest, vitest, mocha and Node.
@@ -44,6 +48,8 @@ var toolOptions = map[string]map[string]bool{
 		"--require": true, "-r": true, "--import": true, "--loader": true, "--experimental-loader": true, "--ui": true, "-u": true, "--config": true, "--exit": false,
 		"--timeout": true, "-t": true, "--extension": true, "--file": true, "--node-option": true, "-n": true,
 	},
+	"tape": {"--require": true, "-r": true},
+	"uvu":  {"--require": true, "-r": true},
 	"node": {"--import": true, "--require": true, "-r": true, "--loader": true, "--experimental-loader": true, "--conditions": true, "-C": true},
 }
 
@@ -71,6 +77,10 @@ func planNode(m module, tests []string) plan {
 	if tool == "" {
 		tool = cmp.Or(p.dependency(), top.dependency())
 		command = []string{tool}
+	}
+	if slices.Contains(programs, tool) {
+		command = command[slices.Index(command, tool)+1:]
+		tool = "node"
 	}
 	out := plan{image: "node:22", at: at.dir, prepare: install(at), targets: tests}
 	switch {
@@ -117,7 +127,7 @@ func types(packages ...packageJSON) []string {
 
 // dependency returns the tool that is a dependency of a package; "" if none is.
 func (p packageJSON) dependency() string {
-	for _, name := range []string{"vitest", "jest", "mocha", "ava", "jasmine", "tap", "uvu", "react-scripts", "karma"} {
+	for _, name := range []string{"vitest", "jest", "mocha", "ava", "jasmine", "tap", "tape", "uvu", "react-scripts", "karma"} {
 		if p.needs(name) {
 			return name
 		}
