@@ -14,7 +14,6 @@ import (
 	"github.com/org/rollout-action/internal/app/proof"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/run/mine"
 	"github.com/org/rollout-action/internal/run/prove"
@@ -99,16 +98,11 @@ func (m *mining) setAside(c *mine.Candidate) error {
 }
 
 // keep moves a task into the dataset if it is proven.
-func (m *mining) keep(c *mine.Candidate, r prove.TaskReport, report *prove.Report) error {
+func (m *mining) keep(c *mine.Candidate, r prove.TaskReport, _ *prove.Report) error {
 	if c.Reason, c.Detail = judge(r); c.Reason != mine.Proven {
 		return nil
 	}
 	dir := filepath.Join(m.staging, c.Task)
-	if r.Verdict == prove.Flawed || report.Cancelled && slices.ContainsFunc(prove.Lint(task.Load(dir)), isSecretOfRepository) {
-		if err := mine.IgnoreSecrets(dir); err != nil {
-			return err
-		}
-	}
 	if err := os.MkdirAll(m.host.Path(m.req.Out), 0o755); err != nil {
 		return fmt.Errorf("make the dataset: %w", err)
 	}
@@ -218,15 +212,14 @@ func (m *mining) passed(report *prove.Report, trial result.Trial, file string) (
 
 // judge returns what the proof says of a task.
 func judge(r prove.TaskReport) (mine.Reason, string) {
-	secret := secretOfRepository(r)
-	switch {
-	case r.Verdict == prove.Proven, secret != "":
-		return offline(r.Runs.Offline, secret)
-	case r.Verdict == prove.Flaky:
+	switch r.Verdict {
+	case prove.Proven:
+		return offline(r.Runs.Offline)
+	case prove.Flaky:
 		return mine.Flaky, "with the change: " + r.Runs.OracleString()
-	case r.Verdict == prove.Trivial:
+	case prove.Trivial:
 		return mine.Flaky, "without the change: " + r.Runs.NopString()
-	case r.Verdict == prove.Broken:
+	case prove.Broken:
 		for _, trial := range r.Runs.Oracle {
 			if trial.Error != nil {
 				return failed(trial)
@@ -237,9 +230,8 @@ func judge(r prove.TaskReport) (mine.Reason, string) {
 	return otherwise(r)
 }
 
-// offline returns what the runs without a network say of a task that is proven with one. note is
-// the detail of a proven one.
-func offline(trials []result.Trial, note string) (mine.Reason, string) {
+// offline returns what the runs without a network say of a task that is proven with one.
+func offline(trials []result.Trial) (mine.Reason, string) {
 	if len(trials) == 0 {
 		return mine.NotKnown, "it was not run without a network"
 	}
@@ -251,35 +243,16 @@ func offline(trials []result.Trial, note string) (mine.Reason, string) {
 			return mine.NeedsNetwork, ""
 		}
 	}
-	return mine.Proven, note
+	return mine.Proven, ""
 }
 
-// flaw returns the first finding because of which no task is made. What looks like a secret in a
-// file of the repository, such as a token of its tests, is none: the task does not spread it
-// further, as its dataset is in the same repository.
+// flaw returns the first finding because of which no task is made.
 func flaw(findings []prove.Finding) (prove.Finding, bool) {
-	i := slices.IndexFunc(findings, func(f prove.Finding) bool { return f.Counts() && !isSecretOfRepository(f) })
+	i := slices.IndexFunc(findings, prove.Finding.Counts)
 	if i < 0 {
 		return prove.Finding{}, false
 	}
 	return findings[i], true
-}
-
-func isSecretOfRepository(f prove.Finding) bool {
-	return f.Counts() && f.Rule == "secret" && mine.IsOfRepository(f.File)
-}
-
-// secretOfRepository returns a note if nothing is wrong with a task but what looks like secrets in
-// files of the repository.
-func secretOfRepository(r prove.TaskReport) string {
-	if _, found := flaw(r.Findings); found || r.Verdict != prove.Flawed {
-		return ""
-	}
-	i := slices.IndexFunc(r.Findings, isSecretOfRepository)
-	if i < 0 {
-		return ""
-	}
-	return host.Clean("looks like a secret: " + r.Findings[i].File)
 }
 
 // otherwise returns the reason for a verdict that no run explains.

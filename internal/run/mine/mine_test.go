@@ -159,15 +159,3 @@ func TestInstructions(t *testing.T) {
 		}
 	}
 }
-
-// A secret that the repository already contains is not new.
-func TestFilesOfTheRepositoryInATask(t *testing.T) {
-	for name, want := range map[string]bool{
-		"environment/repo/a.go": true, "tests/_files/a_test.go": true, "solution/_files/a.go": true, "solution/change.patch": true,
-		"environment/Dockerfile": false, "environment/repository.go": false, "tests/test.sh": false, "instruction.md": false, "": false,
-	} {
-		if got := mine.IsOfRepository(name); got != want {
-			t.Errorf("%q: %t, want %t", name, got, want)
-		}
-	}
-}

@@ -210,28 +210,6 @@ func SetNames(c *Candidate, dir string, names, near []string) error {
 	return writeAll(dir, map[string][]byte{"task.toml": text, "tests/names.txt": lines(names), "tests/near_names.txt": lines(near)})
 }
 
-// IsOfRepository reports whether a file of a task is a copy of one of the repository.
-func IsOfRepository(name string) bool {
-	for _, dir := range []string{"environment/" + repoDir, "tests/" + changedDir, "solution/" + changedDir, "solution/change.patch"} {
-		if name == dir || strings.HasPrefix(name, dir+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// IgnoreSecrets lets a task be valid although files of the repository have what looks like a
-// secret.
-func IgnoreSecrets(dir string) error {
-	file := filepath.Join(dir, "task.toml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	text = append(text, "\n[metadata.lint.ignore]\nsecret = \"the repository has it, too\"\n"...)
-	return writeAll(dir, map[string][]byte{"task.toml": text})
-}
-
 func lines(of []string) []byte {
 	var b bytes.Buffer
 	for _, line := range of {

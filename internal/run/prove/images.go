@@ -82,7 +82,8 @@ func (s stage) word(text string) (plain string, ok bool) {
 	return plain, err == nil && len(unset) == 0 && !strings.Contains(text, "$")
 }
 
-// dockerfileRules checks the Dockerfile.
+// dockerfileRules checks a Dockerfile of a task: that of its image or, with the task as its tests
+// see it, that of their image. The build context is the Dockerfile's directory.
 func dockerfileRules(t *task.Task, f file) []Finding {
 	if !f.whole() {
 		return nil
@@ -111,7 +112,7 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 		}
 	}
 	out = append(out, missingSources(t, f, stages)...)
-	if len(stages) > 0 && t.Config.Environment.WorkDir == "" && !hasWorkdir(stages, len(stages)-1) {
+	if f.name == dockerfile && len(stages) > 0 && t.Config.Environment.WorkDir == "" && !hasWorkdir(stages, len(stages)-1) {
 		last := stages[len(stages)-1]
 		out = append(out, Finding{Rule: ruleWorkdir, Severity: Warning, File: f.name, Line: firstLine(last.Location),
 			Message: "there is no WORKDIR, so the agent begins in /, among files that do not belong to the task",
@@ -120,8 +121,7 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 	return out
 }
 
-// missingSources finds files that the Dockerfile copies and that environment/, the build context,
-// does not have. It skips patterns and variables, and stages that the image does not use, which may
+// missingSources finds files that a Dockerfile copies and that the build context does not have. It skips patterns and variables, and stages that the image does not use, which may
 // not be built.
 func missingSources(t *task.Task, f file, stages []stage) []Finding {
 	if t.Config.Environment.DockerImage != "" {
@@ -131,6 +131,7 @@ func missingSources(t *task.Task, f file, stages []stage) []Finding {
 		return nil // that file may name another build context; loading the task finds it
 	}
 	var out []Finding
+	context := path.Dir(f.name)
 	for _, s := range usedStages(stages) {
 		for _, command := range s.Commands {
 			var sources []string
@@ -149,13 +150,15 @@ func missingSources(t *task.Task, f file, stages []stage) []Finding {
 				if !ok || strings.ContainsAny(source, `*?[]\`) || strings.Contains(source, "://") || strings.HasPrefix(source, "git@") || strings.HasPrefix(source, "github.com/") {
 					continue
 				}
-				name := path.Join("environment", path.Join("/", source)) // nothing leads out of the context
+				name := path.Join(context, path.Join("/", source)) // nothing leads out of the context
 				if _, err := fs.Stat(t.FS, name); !errors.Is(err, fs.ErrNotExist) {
 					continue
 				}
-				hint := "the paths of COPY and ADD begin in environment/: put the file there"
-				if rest, ok := strings.CutPrefix(path.Clean(source), "environment/"); ok {
-					hint = "the paths of COPY and ADD begin in environment/: name it " + rest
+				hint := fmt.Sprintf("the paths of COPY and ADD begin in %s/: ", context)
+				if rest, ok := strings.CutPrefix(path.Clean(source), context+"/"); ok {
+					hint += "name it " + rest
+				} else {
+					hint += "put the file there"
 				}
 				out = append(out, Finding{Rule: ruleCopySource, Severity: Error, File: f.name, Line: firstLine(where),
 					Message: fmt.Sprintf("the build needs %s, which does not exist", name), Hint: hint})

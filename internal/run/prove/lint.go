@@ -34,11 +34,13 @@ func (f file) whole() bool { return int64(len(f.head)) == f.size }
 func lint(t *task.Task) []Finding {
 	files, findings := read(t.FS)
 	whole := len(findings) == 0
+	var leaks []leak
+	image := installedBy(files)
 	for _, f := range files {
 		findings = append(findings, fileName(f)...)
 		findings = append(findings, largeFile(f)...)
 		if f.text {
-			findings = append(findings, secrets(f)...)
+			leaks = append(leaks, secrets(f)...)
 			findings = append(findings, crlf(t, f)...)
 			findings = append(findings, stub(f)...)
 			findings = append(findings, bom(t, f)...)
@@ -50,12 +52,17 @@ func lint(t *task.Task) []Finding {
 			findings = append(findings, instructionLeak(f, files)...)
 		case f.name == dockerfile:
 			findings = append(findings, dockerfileRules(t, f)...)
+		case f.name == testsDockerfile:
+			if apart, bundled := t.Apart(false); bundled {
+				findings = append(findings, dockerfileRules(apart, f)...)
+			}
 		case f.name == configFile:
 			findings = append(findings, imageOfConfig(t, f)...)
 		case strings.HasPrefix(f.name, "tests/") && isShell(f):
-			findings = append(findings, testScript(f)...)
+			findings = append(findings, testScript(f, image)...)
 		}
 	}
+	findings = append(findings, secretFinding(leaks)...)
 	findings = append(findings, copies(files)...)
 	if whole {
 		findings = append(findings, noReward(t, files)...)

@@ -2,6 +2,7 @@ package prove_test
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,17 @@ func TestGoodTaskHasNoFindings(t *testing.T) {
 
 // random is long enough for any token, and is not a real one.
 const random = "q7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXwMnBrCyDhElFgOjIuSpAq7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXw"
+
+// summed returns a token whose checksum is right.
+func summed(prefix string) string {
+	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	token, sum := prefix+random[:30], crc32.ChecksumIEEE([]byte(random[:30]))
+	var digits string
+	for range 6 {
+		digits, sum = string(alphabet[sum%62])+digits, sum/62
+	}
+	return token + digits
+}
 
 // patch is a file of some length.
 var patch = strings.Repeat("-a\n+b\n", 20)
@@ -83,6 +95,32 @@ func TestRules(t *testing.T) {
 		{"uv with a package", "verifier-network", script("uv run --no-project --with pytest==8.4.1 pytest /tests/x.py\n"), test + ":2"},
 		{"uv with what is there", "verifier-network", script("uv run --offline --with pytest pytest\nuv run pytest --with-x\nuv run x.py --with pytest\n"), ""},
 		{"apt-get", "verifier-network", script("apt-get -y install curl\n"), test + ":2"},
+		{"the tests' image", "copy-source", map[string]string{
+			toml: "version = \"1.0\"\nverifier.environment_mode = \"separate\"\n", "tests/Dockerfile": "FROM debian:12\nCOPY test.sh grade.py tests/x /tests/\n",
+		}, "tests/Dockerfile:2 tests/Dockerfile:2"},
+		{"a Dockerfile among tests that have no image", "copy-source", file("tests/Dockerfile", "FROM debian:12\nCOPY grade.py /tests/\n"), ""},
+		{"the base of the tests' image", "unpinned-image", map[string]string{
+			toml: "version = \"1.0\"\nverifier.environment_mode = \"separate\"\n", "tests/Dockerfile": "FROM debian\nCOPY . /tests/\n",
+		}, "tests/Dockerfile:1"},
+		{"the tests' image has no agent", "workdir", map[string]string{
+			toml: "version = \"1.0\"\nverifier.environment_mode = \"separate\"\n", "tests/Dockerfile": "FROM debian:12\nCOPY . /tests/\n",
+		}, ""},
+		{"what the image has", "verifier-network", map[string]string{
+			dockerfile: "FROM debian:12\nWORKDIR /app\nRUN apt-get update && apt-get install -y curl git\nRUN python3 -m pip install 'pytest==8.4.1' requests[socks] && npm i -g @org/a@1.2\n",
+			test:       "#!/bin/bash\napt-get install -yq git\nuv pip install pytest requests\npip3 install -q pytest==8.4.1\nnpm install -g @org/a\n",
+		}, ""},
+		{"another version than the image's", "verifier-network", map[string]string{
+			dockerfile: "FROM debian:12\nWORKDIR /app\nRUN pip install pytest==8.0\n", test: "#!/bin/bash\npip install pytest\npip install pytest==8.4.1\n",
+		}, test + ":3"},
+		{"one package more than the image's", "verifier-network", map[string]string{
+			dockerfile: "FROM debian:12\nWORKDIR /app\nRUN pip install pytest\n", test: "#!/bin/bash\npip install pytest numpy\n",
+		}, test + ":2"},
+		{"packages of a stage that the image does not use", "verifier-network", map[string]string{
+			dockerfile: "FROM debian:12 AS a\nRUN pip install pytest\nFROM debian:12\nWORKDIR /app\n", test: "#!/bin/bash\npip install pytest\n",
+		}, test + ":2"},
+		{"an installation that may fail", "verifier-network", script("pip install pytest >/dev/null 2>&1 || true\n(apt-get install -y jq) || echo 'no jq'\nnpm i left-pad || :\n"), ""},
+		{"tests that may fail, by a program that fetches itself", "verifier-network", script("uvx pytest /tests/x.py || true\n"), test + ":2"},
+		{"an installation with another way", "verifier-network", script("pip install pytest || pip install --user pytest\n"), test + ":2"},
 		{"npm", "verifier-network", file("tests/run.sh", "npm ci\n"), "tests/run.sh:1"},
 		{"npm that runs what is there", "verifier-network", script("npm test\nnpm run build\nnpx jest\nnpm ci --offline\n"), ""},
 		{"a clone of a directory", "verifier-network", script("git clone /app/repo x\ngit -C x pull\ngit fetch origin\n"), ""},
@@ -194,8 +232,18 @@ func TestRules(t *testing.T) {
 
 		{"an AWS key", "secret", file("environment/x", "a\nid = AKIA"+"QZ3RKW7VYB2LXNMH"+"\n"), "environment/x:2"},
 		{"AWS's own example", "secret", file("environment/x", "AKIA"+"IOSFODNN7EXAMPLE"), ""},
-		{"a GitHub token", "secret", file(solve, "#!/bin/bash\nT=ghp_"+random[:36]+"\n"), solve + ":2"},
+		{"a GitHub token", "secret", file(solve, "#!/bin/bash\nT="+summed("ghp_")+"\n"), solve + ":2"},
+		{"a token that readers of checksums publish as an example", "secret", file("environment/x", "ghp_"+"zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq17"), "environment/x:1"},
+		{"a GitHub token in a test", "secret", file("tests/test_login.py", "T = '"+summed("gho_")+"'\n"), "tests/test_login.py:1"},
+		{"an npm token", "secret", file("environment/.npmrc", "//registry/:_authToken="+summed("npm_")+"\n"), "environment/.npmrc:1"},
+		{"what only has the form of a GitHub token", "secret", file("environment/x", "T: ghp_"+random[:36]+"\n"), ""},
 		{"a GitHub token that is none", "secret", file(solve, "#!/bin/bash\nT=ghp_"+strings.Repeat("x", 36)+"\n"), ""},
+		{"a key of the tests", "secret", file("tests/x", "AKIA"+"QZ3RKW7VYB2LXNMH"), ""},
+		{"a key of tests in the image", "secret", file("environment/repo/pkg/client_test.go", "const key = \"AKIA"+"QZ3RKW7VYB2LXNMH\"\nvar apiKey = \""+random[:32]+"\"\n"), ""},
+		{"a certificate's key for tests", "secret", file("environment/repo/testdata/server.pem", "-----BEGIN "+"PRIVATE KEY-----\n"+random+"\n-----END"), ""},
+		{"keys in several places are one finding, of the surest", "secret", map[string]string{
+			"environment/a": "id = AKIA" + "QZ3RKW7VYB2LXNMH\n", "environment/z": "a\nghp: " + summed("ghp_"), solve: "#!/bin/bash\nAPI_KEY=" + random[:32] + "\n",
+		}, "environment/z:2"},
 		{"a fine-grained GitHub token", "secret", file("instruction.md", "github_pat_"+random[:82]), "instruction.md:1"},
 		{"a Slack token", "secret", file("environment/x", "xox"+"b-123456789012-1234567890123-"+random[:24]), "environment/x:1"},
 		{"an OpenAI key", "secret", file("environment/x", "sk-proj-"+random[:40]+"T3BlbkFJ"+random[:40]), "environment/x:1"},
@@ -243,7 +291,7 @@ func TestLargeFile(t *testing.T) {
 func TestLinksAreNotFollowed(t *testing.T) {
 	task := load(t, nil)
 	outside := filepath.Join(t.TempDir(), "key")
-	must(t, os.WriteFile(outside, []byte("ghp_"+random[:36]), 0o600))
+	must(t, os.WriteFile(outside, []byte(summed("ghp_")), 0o600))
 	must(t, os.Symlink(outside, filepath.Join(task.Dir, "environment", "key")))
 	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(task.Dir, "environment", "directory")))
 	if found := prove.Lint(task); len(found) > 0 {

@@ -1,7 +1,6 @@
 package prove
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,15 +82,16 @@ func noReward(t *task.Task, files []file) []Finding {
 		return nil
 	}
 	found := false
-	for _, f := range files {
-		tests := strings.HasPrefix(f.name, "tests/")
-		if !tests && !strings.HasPrefix(f.name, "environment/") {
-			continue
+	for _, dir := range []string{"tests/", "environment/"} { // the tests first: nearly all of them name it
+		for _, f := range files {
+			if !strings.HasPrefix(f.name, dir) {
+				continue
+			}
+			if dir == "tests/" && !f.whole() || containsFold(f.head, []byte("reward")) {
+				return nil
+			}
+			found = found || f.name == testsScript
 		}
-		if tests && !f.whole() || bytes.Contains(bytes.ToLower(f.head), []byte("reward")) {
-			return nil
-		}
-		found = found || f.name == testsScript
 	}
 	if !found {
 		return nil

@@ -15,6 +15,7 @@ const (
 	solutionScript  = "solution/solve.sh"
 	testsScript     = "tests/test.sh"
 	dockerfile      = "environment/Dockerfile"
+	testsDockerfile = "tests/Dockerfile"
 )
 
 // fromRuns returns the findings in the runs of a task.

@@ -25,12 +25,12 @@ func parseShell(f file) *syntax.File {
 }
 
 // testScript checks a shell script of tests/.
-func testScript(f file) []Finding {
+func testScript(f file, image installed) []Finding {
 	parsed := parseShell(f)
 	if parsed == nil {
 		return nil
 	}
-	out := networkUse(f, parsed)
+	out := networkUse(f, parsed, image)
 	if f.name == testsScript {
 		out = append(out, rewardLost(f, parsed)...)
 	}
