@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/task"
+	lint "github.com/org/rollout-action/internal/run/prove"
 	table "github.com/org/rollout-action/providers"
 )
 
@@ -171,11 +172,16 @@ func checkJobPart(t *testing.T, where string, text []byte) {
 	}
 }
 
+// checkTaskToml checks a task.toml or, if its first line says so, a dataset's lint.toml.
 func checkTaskToml(t *testing.T, where string, text []byte) {
 	t.Helper()
-	dir := t.TempDir()
+	var ofDataset []byte
+	if bytes.HasPrefix(text, []byte("# lint.toml\n")) {
+		ofDataset, text = text, []byte("version = \"1.0\"\n")
+	}
+	dir := filepath.Join(t.TempDir(), "task")
 	for name, content := range map[string][]byte{
-		"task.toml": text, "instruction.md": []byte("do it"), "tests/test.sh": []byte("true\n"), "environment/Dockerfile": []byte("FROM debian:bookworm\n"),
+		"../lint.toml": ofDataset, "task.toml": text, "instruction.md": []byte("do it"), "tests/test.sh": []byte("true\n"), "environment/Dockerfile": []byte("FROM debian:bookworm\n"),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -186,7 +192,13 @@ func checkTaskToml(t *testing.T, where string, text []byte) {
 		}
 	}
 	loader := task.Loader{Options: task.Options{PassEnv: []string{"JUDGE_KEY"}, Getenv: func(name string) (string, bool) { return "x", name == "JUDGE_KEY" }}}
-	for _, p := range loader.Load(dir).Problems {
+	loaded := loader.Load(dir)
+	for _, p := range loaded.Problems {
 		t.Errorf("%s: %s", where, p)
+	}
+	for _, f := range lint.Lint(loaded) {
+		if f.Rule == "lint-ignore" {
+			t.Errorf("%s: %s: %s", where, f.File, f.Message)
+		}
 	}
 }

@@ -111,19 +111,30 @@ func UnsetVariables(l *stages.Loaded) map[string][]string {
 	return users
 }
 
-// unset returns a warning about UnsetVariables; nil if all are set.
+// unset returns a warning about UnsetVariables; nil if all are set. Without a job file, it says
+// what a job has to pass.
 func unset(l *stages.Loaded) diag.List {
 	users := UnsetVariables(l)
 	var needed []string
+	var pass []string
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		by := "task " + host.Clean(users[name][0])
 		if n := len(users[name]); n > 1 {
 			by = plural.Count(n, "task")
 		}
 		needed = append(needed, host.Clean(name)+" ("+by+")")
+		if !slices.Contains(l.Job.Environment.PassEnv, name) {
+			pass = append(pass, name)
+		}
 	}
 	if len(needed) == 0 {
 		return nil
+	}
+	if l.Implied && len(pass) > 0 {
+		return diag.List{{
+			File: l.File, Severity: diag.Warning, Message: "tasks need variables of the machine that runs them: " + strings.Join(needed, ", "),
+			Hint: "if they may have them, write into the job: environment: {pass_env: [" + strings.Join(pass, ", ") + "]}",
+		}}
 	}
 	return diag.List{{
 		File: l.File, Severity: diag.Warning, Message: "tasks need variables that are not set here: " + strings.Join(needed, ", "),

@@ -143,12 +143,8 @@ func LoadTarget(ctx context.Context, h *host.Host, req JobRequest, fallback ...a
 	if err != nil {
 		return nil, err
 	}
-	l, err := loadTasks(ctx, h, file, from, req, opts.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	l.Implied = true
-	return l, nil
+	req.implied = true
+	return loadTasks(ctx, h, file, from, req, opts.Getenv)
 }
 
 // OracleAndNop returns the agents that prove tasks.
@@ -166,7 +162,7 @@ func loadTasks(ctx context.Context, h *host.Host, file *config.Loaded, path stri
 	if err != nil {
 		return nil, err
 	}
-	l := &Loaded{Loaded: file, Host: h, Path: path, Getenv: getenv, Settings: settings, unrun: req.Unrun, flagged: req.changesJob(), source: host.NewSource(h.Variables, h.Guard, h.Output)}
+	l := &Loaded{Loaded: file, Implied: req.implied, Host: h, Path: path, Getenv: getenv, Settings: settings, unrun: req.Unrun, flagged: req.changesJob(), source: host.NewSource(h.Variables, h.Guard, h.Output)}
 	defer func() {
 		if err != nil {
 			l.Close()
@@ -342,7 +338,7 @@ func (l *Loaded) loadSets(ctx context.Context) ([]*dataset.Set, diag.List, error
 
 // taskOptions returns the options with which the job loads tasks of a format.
 func (l *Loaded) taskOptions(format config.Format) task.Options {
-	return task.Options{Format: task.Format(format), PassEnv: l.Job.Environment.PassEnv, Getenv: l.Getenv, Unrun: l.unrun}
+	return task.Options{Format: task.Format(format), PassEnv: l.Job.Environment.PassEnv, Getenv: l.Getenv, Unrun: l.unrun, NoJob: l.unrun && l.Implied}
 }
 
 // Tasks returns the tasks of the job, in its order.

@@ -36,6 +36,7 @@ type JobRequest struct {
 	PathsFrom string // the base of relative paths in the config.json of an existing job; "": File is a job file
 	Unused    bool   // no agent and no model runs, so variables need no values
 	Unrun     bool   // no test runs either, so the variables of tasks need no values
+	implied   bool   // there is no job file
 	noJudges  bool   // nothing is judged: the judges of tasks are ignored
 
 	JudgeModel string   // the model of the judges, in place of theirs; "": theirs

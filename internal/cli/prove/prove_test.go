@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/app/proof"
 	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/agreement"
+	"github.com/org/rollout-action/internal/lib/diag"
 )
 
 func TestTheLastLineOfValidate(t *testing.T) {
@@ -23,6 +25,24 @@ func TestTheLastLineOfValidate(t *testing.T) {
 		if got := validity(tc.checked, tc.wrong); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// Many warnings that differ only in their places are counted, and what is equal is printed once.
+func TestManyWarningsAreCounted(t *testing.T) {
+	var list diag.List
+	for i := range 8 {
+		list = append(list, diag.Diagnostic{File: fmt.Sprintf("t%d/tests/test.sh", i), Line: 1, Severity: diag.Warning, Message: "no #! [shebang]"})
+		list = append(list, diag.Diagnostic{File: fmt.Sprintf("t%d", i), Message: "has no image"})
+		list = append(list, diag.Diagnostic{File: "lint.toml", Severity: diag.Warning, Message: "unknown key"})
+	}
+	var out strings.Builder
+	printProblems(&out, list)
+	want := "t0/tests/test.sh:1: warning: no #! [shebang]\nt0: has no image\nlint.toml: warning: unknown key\n" +
+		"t1/tests/test.sh:1: warning: no #! [shebang]\nt1: has no image\nt2/tests/test.sh:1: warning: no #! [shebang]\nt2: has no image\n" +
+		"t3: has no image\nt4: has no image\nt5: has no image\nt6: has no image\n5 warnings more: no #! [shebang] (--format json lists them)\nt7: has no image\n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -73,7 +74,8 @@ With --run every task is proven as well: its solution must score 1 in each of --
 none of --nop-runs. The runs and their logs are kept in a job's directory. Exit code 1 means that a task is not proven,
 3 that the infrastructure failed, so that the result is not known.
 
-The rules that are checked; task.toml turns one off with: [metadata.lint.ignore] RULE = "the reason"
+The rules that are checked; task.toml turns one off with: [metadata.lint.ignore] RULE = "the reason",
+and lint.toml next to the tasks for all of them, with: [ignore] RULE = "the reason", or select = [RULE, ...]
 ` + ruleTable() + proofCodes,
 		Example: `  rollout validate job.yaml
   rollout validate job.yaml --set environment.type=docker
@@ -376,9 +378,7 @@ func validate(ctx context.Context, v *command.Invocation, req stages.JobRequest,
 		found.Problems = problemsOf(problems)
 		err = v.PrintJSON(found)
 	} else {
-		for _, d := range problems {
-			fmt.Fprintln(v.Stdout, d)
-		}
+		printProblems(v.Stdout, problems)
 		for _, m := range checked.Models {
 			if m.Err == "" {
 				fmt.Fprintln(v.Stdout, answered(m))
@@ -393,6 +393,37 @@ func validate(ctx context.Context, v *command.Invocation, req stages.JobRequest,
 		err = &command.Failure{Code: command.ExitUsage}
 	}
 	return err
+}
+
+// How often a warning is printed: up to mostAlike times, else for the first firstAlike files.
+const mostAlike, firstAlike = 5, 3
+
+// printProblems prints problems, those that are equal once. Of many warnings that differ only in
+// their places it prints the first, and how many there are.
+func printProblems(w io.Writer, problems diag.List) {
+	problems = slices.Clone(problems)
+	seen := map[diag.Diagnostic]bool{}
+	problems = slices.DeleteFunc(problems, func(d diag.Diagnostic) bool {
+		again := seen[d]
+		seen[d] = true
+		return again
+	})
+	alike := map[string]int{}
+	for _, d := range problems {
+		if d.Severity == diag.Warning {
+			alike[d.Message]++
+		}
+	}
+	printed := map[string]int{}
+	for _, d := range problems {
+		n := alike[d.Message]
+		switch printed[d.Message]++; {
+		case d.Severity != diag.Warning, n <= mostAlike, printed[d.Message] <= firstAlike:
+			fmt.Fprintln(w, d)
+		case printed[d.Message] == n:
+			fmt.Fprintf(w, "%s more: %s (--format json lists them)\n", plural.Count(n-firstAlike, "warning"), d.Message)
+		}
+	}
 }
 
 // validity returns the last line of the text.

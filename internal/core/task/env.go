@@ -40,8 +40,8 @@ func (t *Task) SolutionEnv() map[string]string { return t.variables.solution }
 func (t *Task) SolutionProblems() diag.List { return t.variables.solutionProblems }
 
 // Unset returns the names of the host's variables that a task loaded with Options.Unrun needs and
-// that are not set: those of its environments and its verifier, and with those of its solution if
-// it is asked for. They are sorted.
+// that are not set or, with Options.NoJob, not passed: those of its environments and its verifier,
+// and with those of its solution if it is asked for. They are sorted.
 func (t *Task) Unset(withSolution bool) []string {
 	names := slices.Clone(t.variables.unset)
 	if withSolution {
@@ -150,6 +150,8 @@ func (e *expansion) host(inside string) string {
 			e.warnings.Warn(e.at, pass, "%q uses its default: the job does not pass on the host's variable %s", e.path, name)
 		}
 		return fallback
+	case !passed && e.opts.NoJob:
+		*e.unset = append(*e.unset, name)
 	case !passed:
 		e.problem(pass, "needs the host's variable %s, which the job does not pass on", name)
 	case e.opts.Unrun:

@@ -22,6 +22,9 @@ type Options struct {
 	Getenv  func(name string) (value string, set bool)
 	// Unrun: the task does not run, so that a variable that is not set is no error.
 	Unrun bool
+	// NoJob: there is no job yet that could pass variables, so that those it would have to pass are
+	// no errors either. It implies Unrun.
+	NoJob bool
 }
 
 // Rules are the consequences of a format for a trial. Code that runs a task checks these, never the

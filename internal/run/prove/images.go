@@ -121,8 +121,8 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 	return out
 }
 
-// missingSources finds files that a Dockerfile copies and that the build context does not have. It skips patterns and variables, and stages that the image does not use, which may
-// not be built.
+// missingSources finds files that a Dockerfile copies and that the build context does not have. It
+// skips patterns and variables, and stages that the image does not use, which may not be built.
 func missingSources(t *task.Task, f file, stages []stage) []Finding {
 	if t.Config.Environment.DockerImage != "" {
 		return nil // it is not built

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -346,6 +347,45 @@ metadata.lint.ignore names the rule flaky, which cannot be ignored: the verdict 
 	files["task.toml"] = "version = \"1.0\"\n[metadata.lint]\nignore = [\"workdir\"]\n"
 	if got := of(prove.Lint(load(t, files)), "lint-ignore"); len(got) != 1 {
 		t.Errorf("a list: %v", got)
+	}
+}
+
+// A dataset's lint.toml selects and ignores rules for all of its tasks. What a task ignores itself
+// keeps the task's reason.
+func TestDatasetFile(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"none", "", `unpinned-image "", workdir "the root"`},
+		{"ignore", "[ignore]\nunpinned-image = \"ours never moves\"\nworkdir = \"another reason\"\n", `unpinned-image "ours never moves", workdir "the root"`},
+		{"select", "select = [\"workdir\", \"flaky\"]\n", `unpinned-image "lint.toml does not select it", workdir "the root"`},
+		{"select nothing", "select = []\n", `unpinned-image "lint.toml does not select it", workdir "the root"`},
+		{"mistakes", "select = [\"secrets\"]\n[ignore]\nflaky = \"so\"\nworkdir = 1\n", `lint-ignore:0 ignore gives no reason for workdir, so it is not ignored, lint-ignore:0 ignore names the rule flaky, which cannot be ignored, lint-ignore:0 select names the rule "secrets", which does not exist, unpinned-image "lint.toml does not select it", workdir "the root"`},
+		{"an unknown key", "select = [\"workdir\"]\nignored = 1\n", `lint-ignore:2 unknown key "ignored", unpinned-image "", workdir "the root"`},
+		{"no TOML", "\nselect = [", `lint-ignore:2 `},
+		{"too large", strings.Repeat("# x\n", 1<<15), `lint-ignore:0 the file cannot be read`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			loaded := load(t, map[string]string{
+				"environment/Dockerfile": "FROM debian\n", "task.toml": "version = \"1.0\"\n[metadata.lint.ignore]\nworkdir = \"the root\"\n",
+			})
+			if tc.text != "" {
+				must(t, os.WriteFile(filepath.Join(filepath.Dir(loaded.Dir), "lint.toml"), []byte(tc.text), 0o600))
+			}
+			var said []string
+			for _, f := range prove.Lint(loaded) {
+				text := fmt.Sprintf("%s %q", f.Rule, f.Ignored)
+				if f.Rule == "lint-ignore" {
+					text = fmt.Sprintf("%s:%d %s", f.Rule, f.Line, f.Message)
+					if f.Place("evals/greet") != "evals/lint.toml" && !strings.HasPrefix(f.Place("evals/greet"), "evals/lint.toml:") {
+						t.Errorf("the place is %s", f.Place("evals/greet"))
+					}
+				}
+				said = append(said, text)
+			}
+			slices.Sort(said)
+			if got := strings.Join(said, ", "); !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got %s\nwant %s", got, tc.want)
+			}
+		})
 	}
 }
 

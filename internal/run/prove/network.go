@@ -12,8 +12,8 @@ import (
 )
 
 // networkUse finds commands that fetch something. A verifier with such a command depends on the
-// server that it fetches from. It accepts the installation of packages that the image has, and those
-// whose failure the script accepts.
+// server that it fetches from. It accepts the installation of packages that the image has, and
+// those whose failure the script accepts.
 func networkUse(f file, script *syntax.File, image installed) []Finding {
 	var out []Finding
 	syntax.Walk(script, func(node syntax.Node) bool {
@@ -126,8 +126,8 @@ var families = map[string]string{
 	"pip": "pip", "pip3": "pip", "conda": "conda", "mamba": "conda", "npm": "npm", "pnpm": "npm", "yarn": "npm", "gem": "gem",
 }
 
-// packages returns the packages that a command installs, as installed names them. It returns none for
-// commands that install what a file lists.
+// packages returns the packages that a command installs, as installed names them. It returns none
+// for commands that install what a file lists.
 func packages(words []string) []string {
 	program, args := program(words)
 	family := families[program]

@@ -55,15 +55,15 @@ var Rules = []Rule{
 	{ID: TaskFormat, Doc: "problems that every command reports: missing files, wrong or unknown keys", Always: true},
 	{ID: ruleExitCode, Doc: "tests/test.sh ends with an exit code that disagrees with its reward"},
 	{ID: ruleRewardMissing, Doc: "tests/test.sh ends without a reward, or does when set -e ends it early, or nothing in tests/ names one"},
-	{ID: ruleVerifierNetwork, Doc: "tests/ fetches something from the network"},
+	{ID: ruleVerifierNetwork, Doc: "tests/ fetches something from the network that the image does not have"},
 	{ID: ruleNetwork, Doc: "with --offline: the solution does not score 1 without a network"},
 	{ID: ruleTightTimeout, Doc: "the solution or the tests took more than four fifths of their timeout"},
 	{ID: ruleLongTimeout, Doc: "a timeout is longer than a day"},
 	{ID: ruleWorkdir, Doc: "the image has no WORKDIR, so that agents begin in /"},
 	{ID: ruleUnpinnedImage, Doc: "an image without a tag or digest, or with a tag that moves, such as latest"},
-	{ID: ruleDockerfile, Doc: "environment/Dockerfile cannot be read by BuildKit's parser"},
-	{ID: ruleCopySource, Doc: "environment/Dockerfile copies a file that environment/ does not have"},
-	{ID: ruleSecret, Doc: "a file holds what looks like a key or token"},
+	{ID: ruleDockerfile, Doc: "environment/Dockerfile, or the Dockerfile of the tests' own image, cannot be read by BuildKit's parser"},
+	{ID: ruleCopySource, Doc: "such a Dockerfile copies a file that its directory does not have"},
+	{ID: ruleSecret, Doc: "a file has a key or token: by its issuer's checksum or, outside of tests and examples, by its form"},
 	{ID: ruleCRLF, Doc: "a shell script has Windows line ends where the shell takes them for a part of a command"},
 	{ID: ruleStub, Doc: "a file is as rollout new task wrote it"},
 	{ID: ruleBOM, Doc: "a shell script begins with a byte order mark, which the shell takes for a part of the first line"},
@@ -75,7 +75,7 @@ var Rules = []Rule{
 	{ID: ruleFileName, Doc: "a file's name cannot be checked out on Windows or uploaded as an artifact"},
 	{ID: ruleLargeFile, Doc: "a file is larger than 50 MiB"},
 	{ID: ruleUnread, Doc: "the task has too many files to check them all"},
-	{ID: ruleLintIgnore, Doc: "an entry of metadata.lint.ignore has no effect"},
+	{ID: ruleLintIgnore, Doc: "an entry of metadata.lint.ignore or lint.toml has no effect"},
 }
 
 // ruleOf returns the rule with an ID.

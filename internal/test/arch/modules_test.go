@@ -211,9 +211,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/pelletier/go-toml/v2"},
-		use:      "task.toml, and Codex's settings",
+		use:      "task.toml, lint.toml, and Codex's settings",
 		why:      "It has the positions of keys and errors.",
-		packages: []string{"internal/core/task", "internal/app/scaffold"},
+		packages: []string{"internal/core/task", "internal/app/scaffold", "internal/run/prove"},
 	},
 	{
 		paths:    []string{"k8s.io/apimachinery"},
