@@ -1,0 +1,219 @@
+package terminalbench
+
+import (
+	"fmt"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/org/rollout-action/internal/lib/diag"
+)
+
+const plain = "instruction: Say hello.\ndifficulty: easy\n"
+
+func files(config, compose string) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for name, text := range map[string]string{ConfigFile: config, ComposeFile: compose} {
+		if text != "" {
+			fsys[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+	}
+	return fsys
+}
+
+// client is a compose file with one service that is built, and more keys.
+func client(keys ...string) string {
+	return "services:\n  client:\n    build: .\n" + strings.Join(append([]string{""}, keys...), "    ")
+}
+
+func TestTasksAreReadAsTheyAre(t *testing.T) {
+	d, problems := Read(files(`# a canary
+instruction: |-
+  Say hello.
+author_name: A
+difficulty: easy
+tags: [x]
+parser_name: swebench
+max_agent_timeout_sec: 900.0
+max_test_timeout_sec: 180
+run_tests_in_same_shell: true
+disable_asciinema: true
+estimated_duration_sec:
+`, `services:
+  client:
+    build:
+      context: ./env
+      dockerfile: Dockerfile
+    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}
+    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}
+    command: [ "sh", "-c", "sleep infinity" ]
+    working_dir: /app/
+    user: agent
+    tty: true
+    environment:
+      - TEST_DIR=${T_BENCH_TEST_DIR}
+      - MORE=${OTHER:-a}=b
+      - OFHOST
+    volumes:
+      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}
+      - ${T_BENCH_TASK_AGENT_LOGS_PATH}:${T_BENCH_CONTAINER_AGENT_LOGS_PATH}
+      - ./tests:/app/tests:ro
+      - {type: bind, source: ./runs, target: /app/runs}
+    deploy:
+      resources:
+        limits: {cpus: '1.5', memory: 2g}
+`))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := Definition{
+		Instruction: "Say hello.", Parser: "swebench", AgentSec: 900, TestSec: 180, SameShell: true, Metadata: d.Metadata,
+		Service: Service{
+			Context: "env", WorkDir: "/app", User: "agent", MilliCPUs: 1500, Memory: 2 << 30,
+			Env:    []Variable{{"TEST_DIR", "/tests", 13, 9}, {"MORE", "${OTHER:-a}=b", 14, 9}, {"OFHOST", "${OFHOST:-}", 15, 9}},
+			Mounts: []Mount{{"tests", "/app/tests", true}, {"runs", "/app/runs", false}},
+		},
+	}
+	if !reflect.DeepEqual(d, want) {
+		t.Errorf("got  %+v\nwant %+v", d, want)
+	}
+	if d.Metadata["author_name"] != "A" || d.Metadata["instruction"] != nil {
+		t.Errorf("the metadata is %v", d.Metadata)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	fsys := files(plain, "")
+	fsys[Dockerfile] = &fstest.MapFile{}
+	d, problems := Read(fsys)
+	if len(problems) > 0 || d.Parser != "pytest" || d.AgentSec != 360 || d.TestSec != 60 || d.SameShell || !reflect.DeepEqual(d.Service, Service{Context: "."}) {
+		t.Errorf("%+v, %v", d, problems)
+	}
+}
+
+// Tasks that are older than the key instruction have descriptions.
+func TestDescriptions(t *testing.T) {
+	const old = "descriptions:\n- {key: hard, description: Guess.}\n- {key: base, description: Say hello.}\n"
+	for config, want := range map[string]string{old: "Say hello.", old + "instruction: Sing.\n": "Sing."} {
+		if d, problems := Read(files(config, client())); len(problems) > 0 || d.Instruction != want {
+			t.Errorf("%q, %v", d.Instruction, problems)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	many := strings.Repeat("- x\n", maxNodes)
+	for _, tc := range []struct{ name, config, compose, want string }{
+		{"no task.yaml", "", client(), "task.yaml: is missing"},
+		{"an empty one", "# nothing\n", client(), "task.yaml: is empty"},
+		{"a list", "- a\n", client(), "task.yaml:1:1: must be a mapping, not a list"},
+		{"broken YAML", "instruction: \"x\n", client(), "task.yaml:"},
+		{"two documents", plain + "---\na: 1\n", client(), "a second YAML document"},
+		{"an alias", "instruction: &a x\nauthor: *a\n", client(), "task.yaml:2:9: has aliases"},
+		{"too many values", plain + "tags:\n" + many, client(), "has aliases, or more than"},
+		{"no instruction", "difficulty: easy\n", client(), `"instruction" is missing`},
+		{"an instruction of another kind", "instruction: [a]\n", client(), `task.yaml:1:14: "instruction" must be text, not a list`},
+		{"an unknown parser", plain + "parser_name: junit\n", client(), `task.yaml:3:14: parser_name "junit" is unknown (the parsers are pytest, swebench`},
+		{"no seconds", plain + "max_test_timeout_sec: soon\n", client(), `task.yaml:3:23: "max_test_timeout_sec" must be a number of seconds, not "soon"`},
+		{"not a number", plain + "max_agent_timeout_sec: .nan\n", client(), `must be a number of seconds`},
+		{"a misspelt key", plain + "max_agent_timeout: 5\n", client(), `task.yaml:3:1: warning: unknown key "max_agent_timeout" has no effect (did you mean "max_agent_timeout_sec"?)`},
+		{"a duplicate key", plain + "difficulty: hard\n", client(), `task.yaml:3:1: duplicate key "difficulty"`},
+		{"neither compose nor Dockerfile", plain, "", "docker-compose.yaml: is missing"},
+		{"no services", plain, "version: '3'\n", `"services" is missing`},
+		{"no service", plain, "services: {}\n", "has no service"},
+		{"two services", plain, client() + "  db:\n    image: postgres\n", `docker-compose.yaml:4:3: the service "db" is not supported: an environment is one container (leave the task out`},
+		{"networks", plain, client() + "networks:\n  a: {}\n", `docker-compose.yaml:4:1: "networks" is not supported`},
+		{"a key of a service", plain, client("shm_size: 2gb\n"), `docker-compose.yaml:4:5: "shm_size" is not supported`},
+		{"a privileged service", plain, client("privileged: true\n"), `"privileged" is not supported`},
+		{"ports", plain, client("ports: [\"80:80\"]\n"), `docker-compose.yaml:4:5: warning: "ports" has no effect`},
+		{"a command with work", plain, client("command: service nginx start\n"), `docker-compose.yaml:4:5: the command "service nginx start" is not supported`},
+		{"one behind a shell", plain, client("command: [sh, -c, 'nginx && sleep infinity']\n"), `the command "nginx && sleep infinity"`},
+		{"neither build nor image", plain, "services:\n  a:\n    tty: true\n", `has neither "build" nor "image"`},
+		{"an image without a name", plain, "services:\n  a:\n    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}\n", "is not built, and has no name"},
+		{"a context elsewhere", plain, "services:\n  a:\n    build: ../..\n", `docker-compose.yaml:3:12: the directory "../.." is outside of the task`},
+		{"another Dockerfile", plain, "services:\n  a:\n    build: {dockerfile: Other}\n", `the Dockerfile "Other" is not supported`},
+		{"arguments of the build", plain, "services:\n  a:\n    build: {args: {A: b}}\n", `"build.args" is not supported`},
+		{"a volume of the host", plain, client("volumes: [\"/var/run/docker.sock:/s\"]\n"), `docker-compose.yaml:4:15: the volume "/var/run/docker.sock:/s" is not supported`},
+		{"a volume outside", plain, client("volumes: [\"./../..:/s\"]\n"), `is outside of the task`},
+		{"a long one of another type", plain, client("volumes: [{type: tmpfs, target: /x}]\n"), `a volume of the type "tmpfs" is not supported`},
+		{"a volume at a relative path", plain, client("volumes: [\".:app\"]\n"), "must be mounted at an absolute path"},
+		{"a device", plain, client("deploy: {resources: {reservations: {devices: []}}}\n"), `"deploy.resources.reservations" is not supported`},
+		{"no CPUs", plain, client("cpus: none\n"), `"cpus" must be a number of CPUs, not "none"`},
+		{"no memory", plain, client("mem_limit: much\n"), "must be an amount"},
+		{"a name that is no variable", plain, client("environment: [\"A B=c\"]\n"), `"A B" is not a name for a variable`},
+		{"a user", plain, client("user: '; rm'\n"), `"user" must be the name or number of a user`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, problems := Read(files(tc.config, tc.compose))
+			if text := diag.List(problems).Error(); !strings.Contains(text, tc.want) {
+				t.Errorf("got %.500s\nwant %s", text, tc.want)
+			}
+		})
+	}
+}
+
+func TestCommandsThatOnlyKeepAContainerAlive(t *testing.T) {
+	for _, command := range []string{
+		"tail -f /dev/null", "sleep infinity", "/bin/bash", "bash", "sh -c 'sleep infinity'", "[sh, -c, sleep infinity]", `["bash", "-c", "exec sleep 3600s"]`, "[]", `""`,
+	} {
+		if _, problems := Read(files(plain, client("command: "+command+"\n"))); len(problems) > 0 {
+			t.Errorf("%s: %v", command, problems)
+		}
+	}
+}
+
+func TestCommandsOfASolutionAreTyped(t *testing.T) {
+	fsys := fstest.MapFS{CommandsFile: {Data: []byte(`
+- command: echo 'a'
+  min_timeout_sec: 1.5
+- command: make
+  block: true
+  max_timeout_sec: 60
+- command: C-c
+  append_enter: false
+`)}}
+	script, problems, err := Solution(fsys)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	for _, want := range []string{
+		`send-keys -t rollout-solution 'echo '\''a'\''' 'Enter'` + "\nsleep 1.5\n",
+		`send-keys -t rollout-solution 'make' '; tmux wait -S rollout-solution' 'Enter'` + "\ntimeout 60s tmux wait rollout-solution ",
+		"send-keys -t rollout-solution 'C-c'\ntmux capture-pane",
+	} {
+		if !strings.Contains(string(script), want) {
+			t.Errorf("the script has no %q:\n%s", want, script)
+		}
+	}
+	if out, err := exec.Command("bash", "-n", "-c", string(script)).CombinedOutput(); err != nil {
+		t.Errorf("bash cannot read it: %s", out)
+	}
+	fsys[SolutionFile] = &fstest.MapFile{Data: []byte("true\n")}
+	if script, _, err := Solution(fsys); err != nil || string(script) != "true\n" {
+		t.Errorf("solution.sh does not win: %q, %v", script, err)
+	}
+	for text, want := range map[string]string{"a: b\n": "must be a list", "- {block: true}\n": `"command" is missing`, "- {command: x, block: maybe}\n": `"block" must be true or false`} {
+		_, problems, _ := Solution(fstest.MapFS{CommandsFile: {Data: []byte(text)}})
+		if !strings.Contains(diag.List(problems).Error(), want) {
+			t.Errorf("%q: %v", text, problems)
+		}
+	}
+}
+
+// Files of strangers cause problems with places, and no panics.
+func FuzzRead(f *testing.F) {
+	f.Add(plain, client("volumes: [\".:/app\"]\n"), "- command: x\n")
+	f.Add("instruction: [", "services: {a: {build: {}}}", "[]")
+	f.Add("? a\n: b", "services:\n  a:\n    environment: [[x]]\n    deploy: {resources: 1}", "- - a")
+	f.Fuzz(func(t *testing.T, config, compose, commands string) {
+		fsys := files(config, compose)
+		fsys[CommandsFile] = &fstest.MapFile{Data: []byte(commands)}
+		d, problems := Read(fsys)
+		_, more, err := Solution(fsys)
+		if problems.Err() == nil && (d.Service.Context == "") == (d.Service.Image == "") {
+			t.Errorf("there is no image: %s", fmt.Sprint(d, more, err))
+		}
+	})
+}
