@@ -9,6 +9,9 @@ type Format string
 const (
 	FormatRollout Format = "rollout" // the specification's rules
 	FormatHarbor  Format = "harbor"  // those of Harbor 0.22 and its datasets
+	// FormatTerminalBench is that of tasks with a task.yaml, as they were before terminal-bench 2.
+	// Load sees it, whatever Options say, by the files of a task.
+	FormatTerminalBench Format = "terminal-bench"
 )
 
 // Options are for loading tasks. The zero value is for a task of Rollout's own format that gets no
@@ -40,6 +43,14 @@ type Rules struct {
 	// LenientRewards: numbers are parsed like Python's float and pydantic do ("1_0", true, "0.5").
 	// NaN and infinities are still refused.
 	LenientRewards bool
+	// Parser names the parser that makes the reward of the tests' output (package testoutput); "":
+	// the tests write a reward.
+	Parser string
+	// TestScript and SolutionScript name the scripts in their directories.
+	TestScript, SolutionScript string
+	// AsTyped: both scripts run as if they were typed into a terminal: in a bash that has read the
+	// profile and .bashrc.
+	AsTyped bool
 	// RunAsPrograms: test.sh and solve.sh run with the interpreter of their first line, not always
 	// with bash.
 	RunAsPrograms bool
@@ -52,8 +63,12 @@ type Rules struct {
 
 // Rules returns the rules of the task's format.
 func (t *Task) Rules() Rules {
-	if t.Format == FormatHarbor {
+	switch t.Format {
+	case FormatTerminalBench:
+		return t.bench.rules()
+	case FormatHarbor:
 		return Rules{
+			TestScript: "test.sh", SolutionScript: "solve.sh",
 			VerifyAfterFailure: true,
 			JSONFirst:          true,
 			LenientRewards:     true,
@@ -63,6 +78,7 @@ func (t *Task) Rules() Rules {
 		}
 	}
 	return Rules{
+		TestScript: "test.sh", SolutionScript: "solve.sh",
 		ExitCodeCounts: true,
 		SolutionDirs:   []string{environment.OracleDir},
 		LogDirs:        []string{environment.AgentLogs, environment.VerifierLogs},

@@ -10,9 +10,12 @@ import (
 // is not part of the instruction. Source: Harbor 0.22, src/harbor/models/task/task.py.
 var canary = regexp.MustCompile(`(?i)^(<!--.*canary.*-->|#.*canary.*)$`)
 
-// Instruction returns the agent's instruction: instruction.md. For tasks written for Harbor, it
-// leaves out canary lines at the beginning and the blank lines after them.
+// Instruction returns the agent's instruction: instruction.md, or that of task.yaml. For tasks
+// written for Harbor, it leaves out canary lines at the beginning and the blank lines after them.
 func (t *Task) Instruction() ([]byte, error) {
+	if t.bench != nil {
+		return []byte(t.bench.Instruction), nil
+	}
 	text, err := fs.ReadFile(t.FS, instructionFile)
 	if err != nil || t.Format != FormatHarbor {
 		return text, err

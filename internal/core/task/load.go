@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task/terminalbench"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/git"
 )
@@ -77,12 +78,12 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 			return t
 		}
 	}
-	if IsOld(t.FS, ".") && !isFile(t.FS, configFile) {
-		p.add("", "is a task of terminal-bench before 2.0 ("+oldConfig+")", HowToConvert)
-		return t
+	if isBench(t.FS) {
+		t.loadBench(p, l.Options)
+	} else {
+		t.Config, t.variables = loadConfig(t.FS, p, l.Options)
+		checkFiles(t, p)
 	}
-	t.Config, t.variables = loadConfig(t.FS, p, l.Options)
-	checkFiles(t, p)
 	t.has = map[string]bool{}
 	for _, name := range []string{dockerfile, testsDockerfile, solutionScript} {
 		t.has[name] = isFile(t.FS, name)
@@ -114,7 +115,7 @@ func CheckoutAround(dir string) Checkout {
 }
 
 // IsTask reports whether the directory name of fsys looks like a task, valid or not: it has a
-// task.toml or an instruction.md. The error is a fault of this machine (environment.MachineError).
+// task.toml or an instruction.md, or it is one of terminal-bench before version 2. The error is a fault of this machine (environment.MachineError).
 func IsTask(fsys fs.FS, name string) (bool, error) {
 	is, _, err := Look(fsys, name)
 	if fault := environment.MachineFault(err); fault != nil {
@@ -142,21 +143,10 @@ func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
 			return false, nil, environment.MarkMachineError(err)
 		}
 	}
+	if dir, err := fs.Sub(fsys, name); err == nil && terminalbench.Is(dir) {
+		return true, nil, nil
+	}
 	return false, parts, nil
-}
-
-// oldConfig is the configuration of tasks of terminal-bench before version 2, instead of task.toml
-// and instruction.md.
-const oldConfig = "task.yaml"
-
-// HowToConvert is the hint for tasks that IsOld recognises.
-const HowToConvert = "convert it with Harbor: harbor task migrate --input DIR --output DIR, then format: harbor"
-
-// IsOld reports whether the directory name of fsys looks like a task of terminal-bench before
-// version 2.
-func IsOld(fsys fs.FS, name string) bool {
-	info, err := fs.Stat(fsys, join(name, oldConfig))
-	return err == nil && info.Mode().IsRegular()
 }
 
 // problems collects the problems with the task in directory dir, which is as the user gave it.

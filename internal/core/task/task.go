@@ -28,7 +28,8 @@ type Task struct {
 	unread      error           // see ReadError
 	has         map[string]bool // files that Load looked for
 	imageOf     *Task           // the task with the same image; nil: this one. See Apart.
-	imageDir    string          // the directory of the image's files; "": environment
+	imageDir    string          // the directory of the image's files; "": as in Files
+	bench       *bench          // of FormatTerminalBench; else nil
 	// Missing: Dir does not exist (task_not_found).
 	Missing bool
 	// Nearest is a path with a similar name, for a Missing task; may be "".
@@ -226,25 +227,38 @@ func (t *Task) ReadError() error {
 
 // Environment returns the directory that the image is built from. It lists symbolic links as links
 // (fs.ReadLinkFS), because they are part of the image.
-func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, cmp.Or(t.imageDir, environmentDir)) }
+func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, t.context()) }
+
+// context is the directory that the image is built from.
+func (t *Task) context() string { return cmp.Or(t.imageDir, t.Files().Context) }
 
 // ImageOf returns the task whose image this one has: t, except for a task of Apart with the same
 // image.
 func (t *Task) ImageOf() *Task { return cmp.Or(t.imageOf, t) }
 
 // Solution returns the files that the oracle agent runs. It follows links.
-func (t *Task) Solution() (fs.FS, error) { return t.followed(solutionDir) }
+func (t *Task) Solution() (fs.FS, error) {
+	if t.bench != nil {
+		return t.bench.solution(t.FS)
+	}
+	return t.followed(solutionDir)
+}
 
 // Tests returns the files that the verifier runs. It follows links.
-func (t *Task) Tests() (fs.FS, error) { return t.followed(testsDir) }
+func (t *Task) Tests() (fs.FS, error) {
+	if t.bench != nil {
+		return t.bench.tests(t.FS)
+	}
+	return t.followed(testsDir)
+}
 
 // HasDockerfile reports whether there is a Dockerfile for the task's image: environment/Dockerfile.
 func (t *Task) HasDockerfile() bool {
-	return t.hasFile(cmp.Or(t.imageDir, environmentDir) + "/Dockerfile")
+	return t.hasFile(join(t.context(), "Dockerfile"))
 }
 
 // HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs.
-func (t *Task) HasSolution() bool { return t.hasFile(solutionScript) }
+func (t *Task) HasSolution() bool { return t.hasFile(t.Files().Solution) }
 
 // hasFile returns the result of Load, so a later fault of this machine does not look like a missing
 // file.

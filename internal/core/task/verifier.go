@@ -95,7 +95,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 	}
 	apart = &Task{
 		Name: t.Name, Dir: t.Dir, FS: t.FS, Format: t.Format, Config: t.Config, variables: t.variables,
-		GitCommitID: t.GitCommitID, RepoPath: t.RepoPath, Origin: t.Origin, has: maps.Clone(t.has), imageOf: t,
+		GitCommitID: t.GitCommitID, RepoPath: t.RepoPath, Origin: t.Origin, has: maps.Clone(t.has), imageOf: t, bench: t.bench,
 	}
 	apart.Config.Environment = *own
 	apart.Config.Environment.Networks = t.Config.Environment.Networks

@@ -37,8 +37,8 @@ type Set struct {
 	Directories []string // the directories of all tasks that were read, selected or not; nil: those of Tasks
 }
 
-// Load reads the tasks in directory dir, sorted by name. Every subdirectory with a task.toml or an
-// instruction.md is a task, valid or not (see task.Task.Problems). An empty name stands for the
+// Load reads the tasks in directory dir, sorted by name. Every subdirectory that looks like a task
+// (task.Look) is one, valid or not (see task.Task.Problems). An empty name stands for the
 // name of the directory.
 //
 // The diagnostics are warnings about subdirectories that are left out because they are no tasks;
@@ -155,8 +155,6 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, notes diag.List
 			continue
 		case err != nil:
 			note.Severity, note.Message, note.Hint = diag.Error, "cannot be read, so it is not known whether it is a task: "+reason(err), "make it readable, or remove it"
-		case task.IsOld(os.DirFS(sub), "."):
-			note.Message, note.Hint = "is a task of terminal-bench before 2.0 (task.yaml) and is left out", task.HowToConvert
 		case len(parts) > 0:
 			note.Severity, note.Message = diag.Error, "has "+strings.Join(parts, ", ")+", but neither task.toml nor instruction.md: it is a part of a task"
 			note.Hint = "add the files that are missing, or remove it"
@@ -174,9 +172,6 @@ const taskHint = "a task is a directory with task.toml and instruction.md"
 
 // emptyHint names the first directory in dir that is a dataset.
 func emptyHint(dir string, entries []fs.DirEntry) string {
-	if task.IsOld(os.DirFS(dir), ".") {
-		return "it is a task of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
-	}
 	for _, e := range entries {
 		if of, ok := foreignFile(filepath.Join(dir, e.Name()), e); ok {
 			return untrusted.Line(e.Name()) + " in it is " + of.Is + ": " + of.WayOut
@@ -184,9 +179,6 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 	}
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
-		if task.IsOld(os.DirFS(sub), ".") {
-			return "its tasks are of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
-		}
 		inner, err := os.ReadDir(sub)
 		if err != nil {
 			continue

@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"path"
 	"time"
@@ -25,9 +26,7 @@ import (
 const (
 	installScript = "install.sh"
 	executeScript = "execute.sh"
-
-	solveScript = "solve.sh"
-	testScript  = "test.sh"
+	testScript    = "test.sh"
 
 	instructionVar = "ROLLOUT_TASK_INSTRUCTION"
 	judgeDirVar    = "ROLLOUT_JUDGE_DIR" // of a judge: where its verdict belongs
@@ -113,9 +112,9 @@ func (x *agentRun) execute(ctx context.Context) error {
 	if x.spec.Agent.Name == agent.Oracle {
 		solution, err := x.spec.Task.Solution()
 		if err != nil {
-			return failure.Unreadable("solution/", err)
+			return failure.Unreadable(path.Dir(x.spec.Task.Files().Solution)+"/", err)
 		}
-		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, solveScript, x.rules.RunAsPrograms), "the task's solution/solve.sh"
+		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, x.rules.SolutionScript, x.rules), "the task's "+x.spec.Task.Files().Solution
 	}
 	if err := x.beginProcesses(ctx); err != nil {
 		return err
@@ -152,6 +151,7 @@ type scriptRun struct {
 	env     map[string]string
 	user    string // "" is the image's
 	timeout time.Duration
+	also    io.Writer // gets the standard output, too; may be nil
 }
 
 // outputIn names the files with a script's output, for messages. dir is below the directory of the
@@ -173,12 +173,16 @@ func (x *agentRun) exec(ctx context.Context, r scriptRun) (int, error) {
 		return 0, err
 	}
 	defer x.Release(stderr)
+	out := io.Writer(stdout)
+	if r.also != nil {
+		out = io.MultiWriter(stdout, r.also)
+	}
 	env := x.commandEnv()
 	maps.Copy(env, r.env)
 	var ran time.Duration
 	began := x.Now()
 	code, err := x.live.env.Exec(ctx, r.script, environment.ExecOptions{
-		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout, Ran: &ran,
+		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: out, Stderr: stderr, Timeout: r.timeout, Ran: &ran,
 	})
 	x.late = timing.Unmeasured(x.Now().Sub(began), ran)
 	return code, err

@@ -37,7 +37,7 @@ func (x *execution) collect(ctx context.Context) {
 	if exitCode == nil {
 		return
 	}
-	got, failed := logs.Rewards.Read(x.rules, *exitCode, x.Secrets)
+	got, failed := x.verdict(logs, *exitCode)
 	switch {
 	case *exitCode != 0 && x.rules.ExitCodeCounts:
 		if failed == nil {
@@ -51,13 +51,21 @@ func (x *execution) collect(ctx context.Context) {
 		if got.Reward < 0 || got.Reward > 1 {
 			x.Warn("the reward %g is not between 0 and 1: a trial passes with exactly 1, and a mean takes each reward as it is", got.Reward)
 		}
-	case logs.Rewards.Text.Found || logs.Rewards.JSON.Found || unknown == nil:
+	case logs.Rewards.Text.Found || logs.Rewards.JSON.Found || unknown == nil || x.rules.Parser != "":
 		x.Fail(reward.Explain(failed, x.spec.Task, x.Trial.Omitted))
 	case ctx.Err() != nil:
 		x.Fail(failure.Cancelled(ctx, event.Collect))
 	default:
 		x.Fail(failure.Classify(event.Collect, unknown, x.timeouts, x.Secrets))
 	}
+}
+
+// verdict reads the reward from the files of the tests, or from their output.
+func (x *execution) verdict(logs *record.LogCopy, exitCode int) (reward.Verdict, *failure.Error) {
+	if x.rules.Parser == "" {
+		return logs.Rewards.Read(x.rules, exitCode, x.Secrets)
+	}
+	return reward.Parsed(x.rules.Parser, x.output.String(), x.spec.Task.Files().TestScript, exitCode, x.outputIn(result.VerifierDir))
 }
 
 // collectAgent copies /logs out of the agent's environment, except the directory of the verifier,

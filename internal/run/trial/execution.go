@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task/testoutput"
 	"github.com/org/rollout-action/internal/lib/memfs"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
@@ -22,6 +23,8 @@ type execution struct {
 	// the environment any more; nil: they can.
 	untouchable error
 	tests       apart
+	// output is what the tests printed, if a parser reads the reward from it.
+	output testoutput.Tail
 	// artifactsKept is set once keepArtifacts has run.
 	artifactsKept bool
 	changes       string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
@@ -149,20 +152,25 @@ func (x *execution) verify(ctx context.Context) error {
 		}
 		return err
 	}
-	code, err := x.exec(ctx, scriptRun{
+	run := scriptRun{
 		script: script, logs: result.VerifierDir,
 		env: x.spec.Task.VerifierEnv(), timeout: x.timeouts.Verify, user: string(x.spec.Task.Config.Verifier.User),
-	})
+	}
+	if x.rules.Parser != "" {
+		run.also = &x.output
+	}
+	code, err := x.exec(ctx, run)
 	if err != nil {
 		return err
 	}
 	x.Trial.VerifierExitCode = &code
+	what := x.spec.Task.Files().TestScript
 	if code != 0 && x.rules.ExitCodeCounts {
-		return failure.Newf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.VerifierDir))
+		return failure.Newf(result.VerifierFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), x.outputIn(result.VerifierDir))
 	}
 	if code == exitKilled {
 		if note := x.outOfMemory(ctx); note != "" {
-			x.Warn("tests/test.sh ended with exit code %d%s", code, note)
+			x.Warn("%s ended with exit code %d%s", what, code, note)
 		}
 	}
 	return nil
@@ -175,8 +183,12 @@ func (x *execution) testScript() (script string, files []environment.Copy, err e
 	}
 	tests, err := x.spec.Task.Tests()
 	if err != nil {
-		return "", nil, failure.Unreadable("tests/", err)
+		return "", nil, failure.Unreadable(x.spec.Task.Files().Tests+"/", err)
 	}
-	files = []environment.Copy{{Src: artifacts.WorldReadable{FS: tests, Program: testScript}, Dst: environment.TestsDir, Clean: true}}
-	return scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), files, nil
+	if files, err = mounts(x.spec.Task, true); err != nil {
+		return "", nil, err
+	}
+	name := x.rules.TestScript
+	files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: tests, Program: name}, Dst: environment.TestsDir, Clean: true})
+	return scriptCommand(environment.TestsDir, tests, name, x.rules), files, nil
 }

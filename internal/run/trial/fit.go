@@ -29,7 +29,7 @@ func taskError(spec Spec) *failure.Error {
 		f.Detail = t.Err().Error()
 		return f
 	case spec.Agent.Name == agent.Oracle && !t.HasSolution():
-		return failure.Newf(result.TaskInvalid, "the oracle agent needs %s: add it, or leave this task out for oracle", t.File("solution/solve.sh"))
+		return failure.Newf(result.TaskInvalid, "the oracle agent needs %s: add it, or leave this task out for oracle", t.File(t.Files().Solution))
 	case spec.Agent.Name == agent.Oracle && len(t.SolutionProblems()) > 0:
 		return failure.Newf(result.TaskInvalid, "the oracle cannot run the task: %v", t.SolutionProblems()[0])
 	}

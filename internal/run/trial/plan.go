@@ -60,7 +60,7 @@ func newPlan(spec Spec, job config.Job) plan {
 		instruction: func() (string, error) {
 			text, err := spec.Task.Instruction()
 			if err != nil {
-				return "", failure.Unreadable("instruction.md", err)
+				return "", failure.Unreadable(spec.Task.Files().Instruction, err)
 			}
 			return string(text), nil
 		},
@@ -142,17 +142,37 @@ func (p *plan) files() ([]environment.Copy, error) {
 func taskFiles(spec Spec, job config.Job) ([]environment.Copy, error) {
 	instruction, err := spec.Task.Instruction()
 	if err != nil {
-		return nil, failure.Unreadable("instruction.md", err)
+		return nil, failure.Unreadable(spec.Task.Files().Instruction, err)
 	}
 	dir, name := path.Split(job.InstructionPath)
-	files := []environment.Copy{{Src: memfs.Dir{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)}}
+	files, err := mounts(spec.Task, false)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, environment.Copy{Src: memfs.Dir{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)})
 	if spec.Agent.Name == agent.Oracle {
 		solution, err := spec.Task.Solution()
 		if err != nil {
-			return nil, failure.Unreadable("solution/", err)
+			return nil, failure.Unreadable(path.Dir(spec.Task.Files().Solution)+"/", err)
 		}
 		for _, dir := range spec.Task.Rules().SolutionDirs {
-			files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: solution, Program: solveScript}, Dst: dir, Clean: true})
+			files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: solution, Program: spec.Task.Rules().SolutionScript}, Dst: dir, Clean: true})
+		}
+	}
+	return files, nil
+}
+
+// mounts returns the task's files that its environment has in addition to those of the image; again
+// selects those that the agent must not have changed.
+func mounts(t *task.Task, again bool) ([]environment.Copy, error) {
+	all, err := t.Mounts()
+	if err != nil {
+		return nil, failure.Unreadable("a volume", err)
+	}
+	var files []environment.Copy
+	for _, m := range all {
+		if m.ReadOnly || !again {
+			files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: m.Files}, Dst: m.Dir, Clean: m.Whole})
 		}
 	}
 	return files, nil

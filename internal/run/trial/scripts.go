@@ -5,16 +5,23 @@ import (
 	"io/fs"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task"
 )
 
 // scriptCommand returns the bash command that executes the script name in a directory at dir.
 // Harbor executes such scripts directly, so that their first line names the interpreter; bash runs
 // those without such a line.
-func scriptCommand(dir string, files fs.FS, name string, asProgram bool) string {
-	if asProgram && hasInterpreter(files, name) {
+func scriptCommand(dir string, files fs.FS, name string, rules task.Rules) string {
+	command := "exec bash " + dir + "/" + name
+	switch {
+	case rules.AsTyped:
+		// A login shell, and in it the one that asciinema records. Both complain without a
+		// terminal, which would show the two streams as one.
+		return `exec 9>&1 2>/dev/null; exec bash -lc 'exec bash -ic "exec >&9 2>&1 9>&-; ` + command + `"'`
+	case rules.RunAsPrograms && hasInterpreter(files, name):
 		return "exec " + dir + "/" + name
 	}
-	return "exec bash " + dir + "/" + name
+	return command
 }
 
 // bundledScript runs the tests that an image has, as Harbor does: as a program, which its build may

@@ -25,19 +25,19 @@ func Explain(f *failure.Error, t *task.Task, omitted []result.Omission) *failure
 	}
 	head := headOfTests(t)
 	if bytes.Contains(head, []byte("\r\n")) {
-		f.Message += "; tests/test.sh has Windows line ends (CRLF), and the shell takes the carriage return for a part of each command or file name: " +
+		f.Message += "; " + t.Files().TestScript + " has Windows line ends (CRLF), and the shell takes the carriage return for a part of each command or file name: " +
 			"sed -i 's/\\r$//' on it"
 	}
 	if bytes.HasPrefix(head, []byte("\ufeff")) {
-		f.Message += "; tests/test.sh begins with a byte order mark (BOM), which the shell takes for a part of the first line: save it as UTF-8 without a mark"
+		f.Message += "; " + t.Files().TestScript + " begins with a byte order mark (BOM), which the shell takes for a part of the first line: save it as UTF-8 without a mark"
 	}
 	return f
 }
 
-// headOfTests returns the beginning of tests/test.sh.
+// headOfTests returns the beginning of the script that runs the tests.
 func headOfTests(t *task.Task) []byte {
 	const most = 1 << 20
-	script, err := t.FS.Open("tests/test.sh")
+	script, err := t.FS.Open(t.Files().TestScript)
 	if err != nil {
 		return nil
 	}
