@@ -13,7 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/environment"
-	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/forge/github"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/git"
@@ -138,7 +138,7 @@ func (g *guard) begin(path string) error {
 	if top == "" {
 		return g.refusal("%s lies neither in a checkout nor in the workspace", path)
 	}
-	commit, err := g.choose(task.CheckoutAround(top))
+	commit, err := g.choose(commits.Around(top))
 	if err != nil {
 		return g.refusal("Rollout cannot tell which commit that is: %v", err)
 	}
@@ -166,7 +166,7 @@ func (g *guard) begin(path string) error {
 
 // choose returns a commit that GitHub confirms as the repository's own: the one that the checkout
 // names if it is one, else the event's.
-func (g *guard) choose(checkout task.Checkout) (string, error) {
+func (g *guard) choose(checkout commits.Checkout) (string, error) {
 	own := g.facts.OwnCommits()
 	if checkout.Commit != nil {
 		if slices.Contains(own, *checkout.Commit) {
@@ -268,7 +268,7 @@ func (g *guard) around(path string) error {
 			path = filepath.Dir(real)
 		}
 	}
-	checkout := task.CheckoutAround(path)
+	checkout := commits.Around(path)
 	if checkout.Commit == nil {
 		return nil
 	}

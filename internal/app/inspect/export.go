@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/output/export"
 	"github.com/org/rollout-action/internal/run/job"
 )
@@ -76,7 +77,7 @@ func instruction(dir string, planned result.PlannedTask) []result.Message {
 	if err != nil {
 		return nil
 	}
-	for _, top := range []string{here, task.CheckoutAround(here).Top} {
+	for _, top := range []string{here, commits.Around(here).Top} {
 		if top == "" {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app/mine"
-	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	mined "github.com/org/rollout-action/internal/run/mine"
 	"github.com/org/rollout-action/internal/test/apptest"
 	"github.com/org/rollout-action/internal/test/testenv"
@@ -22,7 +22,7 @@ func TestOwnHistoryHasPromisingCommits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkout := task.CheckoutAround(wd)
+	checkout := commits.Around(wd)
 	if checkout.Top == "" {
 		testenv.Lacks(t, "history", "a git checkout: these are the files alone")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/lib/cache"
 	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/lib/plural"
@@ -143,7 +144,7 @@ func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error)
 	if err != nil {
 		return nil, host.Usagef("%s: there is no such directory", host.Clean(req.Repository))
 	}
-	checkout := task.CheckoutAround(dir)
+	checkout := commits.Around(dir)
 	if checkout.Top == "" {
 		return nil, host.Usagef("%s is in no git repository", host.Clean(req.Repository))
 	}

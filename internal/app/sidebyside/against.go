@@ -20,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/lib/cache"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/git"
@@ -203,19 +204,19 @@ func earlierFiles(ctx context.Context, h *host.Host, jobFile, given, ref string,
 }
 
 // placeOf returns the working tree of a job file, and the job file's path in it.
-func placeOf(h *host.Host, jobFile, given string) (_ task.Checkout, name string, err error) {
+func placeOf(h *host.Host, jobFile, given string) (_ commits.Checkout, name string, err error) {
 	full, err := filepath.Abs(h.Path(jobFile))
 	if err != nil {
-		return task.Checkout{}, "", fmt.Errorf("find the job file: %w", err)
+		return commits.Checkout{}, "", fmt.Errorf("find the job file: %w", err)
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(full))
 	if err != nil {
-		return task.Checkout{}, "", fmt.Errorf("find the job file: %w", err)
+		return commits.Checkout{}, "", fmt.Errorf("find the job file: %w", err)
 	}
-	checkout := task.CheckoutAround(dir)
+	checkout := commits.Around(dir)
 	below, err := filepath.Rel(checkout.Top, dir)
 	if checkout.Top == "" || err != nil {
-		return task.Checkout{}, "", host.Usagef("%s: %s is in no git repository", given, host.Clean(jobFile))
+		return commits.Checkout{}, "", host.Usagef("%s: %s is in no git repository", given, host.Clean(jobFile))
 	}
 	return checkout, path.Join(filepath.ToSlash(below), filepath.Base(full)), nil
 }

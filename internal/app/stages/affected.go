@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/app/reporting"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/fields"
 	"github.com/org/rollout-action/internal/lib/git"
@@ -74,7 +74,7 @@ func inCI(h *host.Host) bool {
 
 // writtenBelow returns a function that reports whether a file of the repository is a result of
 // jobs.
-func (p *Planned) writtenBelow(around task.Checkout) func(string) bool {
+func (p *Planned) writtenBelow(around commits.Checkout) func(string) bool {
 	dir, err := filepath.Abs(p.Host.Path(p.Job.JobsDir))
 	if err != nil {
 		return func(string) bool { return false }

@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/app/reporting"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job"
@@ -234,9 +235,9 @@ func (p *Planned) Dir() string {
 }
 
 // Checkout returns the checkout whose commit the job evaluates.
-func (p *Planned) Checkout() task.Checkout {
+func (p *Planned) Checkout() commits.Checkout {
 	if p.Commit != "" {
-		return task.Checkout{Commit: &p.Commit}
+		return commits.Checkout{Commit: &p.Commit}
 	}
 	return checkout(p.Host, p.Path)
 }
@@ -290,10 +291,10 @@ func (p *Planned) jobFile(from string) string {
 
 // checkout returns the checkout that contains a job file; for standard input, that of the current
 // directory.
-func checkout(h *host.Host, jobFile string) task.Checkout {
+func checkout(h *host.Host, jobFile string) commits.Checkout {
 	if h.Guard != nil {
 		if commit := h.Guard.Commit(); commit != "" {
-			return task.Checkout{Commit: &commit} // instead of the commit that the checkout names
+			return commits.Checkout{Commit: &commit} // instead of the commit that the checkout names
 		}
 	}
 	from := h.Path(".")
@@ -303,7 +304,7 @@ func checkout(h *host.Host, jobFile string) task.Checkout {
 	if abs, err := filepath.Abs(from); err == nil {
 		from = abs
 	}
-	return task.CheckoutAround(from)
+	return commits.Around(from)
 }
 
 // commit returns the commit of the checkout that contains a job file; "" if there is none.
@@ -315,7 +316,7 @@ func commit(h *host.Host, jobFile string) string {
 }
 
 // parentsOf returns the parents of the commit that is checked out; nil if unknown.
-func parentsOf(ctx context.Context, vars host.Variables, checkout task.Checkout) []string {
+func parentsOf(ctx context.Context, vars host.Variables, checkout commits.Checkout) []string {
 	if checkout.Commit == nil || checkout.Objects == "" {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/core/task/terminalbench"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/git"
@@ -26,7 +27,7 @@ func Load(dir string) *Task { return new(Loader).Load(dir) }
 // old as the Loader. It is safe for concurrent use. The zero value is ready.
 type Loader struct {
 	Options // must not change after the first use
-	commits commits
+	commits commits.Finder
 	lfs     lfs
 }
 
@@ -92,30 +93,17 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		t.GitCommitID = &origin.Commit
 		return t
 	}
-	repo, below := l.commits.of(abs)
-	if kept := l.lfs.keeps(filepath.Dir(abs), abs); kept || repo.top == "" {
+	repo, below := l.commits.Of(abs)
+	if kept := l.lfs.keeps(filepath.Dir(abs), abs); kept || repo.Top == "" {
 		p.checkPointers(t.FS, kept)
 	}
-	t.GitCommitID, t.RepoPath = repo.commit, below
+	t.GitCommitID, t.RepoPath = repo.Commit, below
 	return t
 }
 
-// Checkout is a working tree. The zero value means that there is none.
-type Checkout struct {
-	Top     string  // its root, absolute and without symbolic links
-	Commit  *string // the commit of HEAD, or nil
-	Objects string  // the directory of the repository's objects
-}
-
-// CheckoutAround returns the working tree that contains the directory dir. It runs no command that
-// the repository names.
-func CheckoutAround(dir string) Checkout {
-	repo, _ := new(commits).of(dir)
-	return Checkout{Top: repo.top, Commit: repo.commit, Objects: repo.objects}
-}
-
 // IsTask reports whether the directory name of fsys looks like a task, valid or not: it has a
-// task.toml or an instruction.md, or it is one of terminal-bench before version 2. The error is a fault of this machine (environment.MachineError).
+// task.toml or an instruction.md, or it is one of terminal-bench before version 2. The error is a
+// fault of this machine (environment.MachineError).
 func IsTask(fsys fs.FS, name string) (bool, error) {
 	is, _, err := Look(fsys, name)
 	if fault := environment.MachineFault(err); fault != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/core/task/commits"
 	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
@@ -116,7 +116,7 @@ func (h *aHistory) shallow(name string) (commit string, parents []string) {
 	h.gitIn(dir, "init", "--quiet")
 	h.gitIn(dir, "fetch", "--quiet", "--depth=1", "file://"+h.dir, h.commits[name])
 	h.gitIn(dir, "checkout", "--quiet", "--detach", "FETCH_HEAD")
-	checkout := task.CheckoutAround(dir)
+	checkout := commits.Around(dir)
 	if checkout.Commit == nil || *checkout.Commit != h.commits[name] {
 		h.t.Fatalf("the checkout is %+v", checkout)
 	}

@@ -1,4 +1,4 @@
-package task
+package commits
 
 import (
 	"fmt"
@@ -76,7 +76,7 @@ func TestCommitOfARepository(t *testing.T) {
 
 func wantCommit(t *testing.T, dir, want string) {
 	t.Helper()
-	got := Load(dir).GitCommitID
+	got := Around(dir).Commit
 	if (got == nil) != (want == "") || got != nil && *got != want {
 		t.Errorf("commit %v, want %q", deref(got), want)
 	}
@@ -173,17 +173,30 @@ func TestCommitAsksGitOnlyAboutRefTables(t *testing.T) {
 	})
 }
 
-func TestLoaderReadsEachRepositoryOnce(t *testing.T) {
+func TestFinderReadsEachRepositoryOnce(t *testing.T) {
 	dir := t.TempDir()
 	head := filepath.Join(dir, ".git/HEAD")
 	writeFile(t, head, commitA)
 	must(t, os.MkdirAll(filepath.Join(dir, "x"), 0o755))
 	must(t, os.MkdirAll(filepath.Join(dir, "y"), 0o755))
-	var l Loader
-	first := l.Load(filepath.Join(dir, "x")).GitCommitID
+	var finder Finder
+	first, _ := finder.Of(filepath.Join(dir, "x"))
 	writeFile(t, head, commitB)
-	if second := l.Load(filepath.Join(dir, "y")).GitCommitID; deref(first) != commitA || deref(second) != commitA {
-		t.Errorf("commits %s and %s of one loader", deref(first), deref(second))
+	if second, below := finder.Of(filepath.Join(dir, "y")); deref(first.Commit) != commitA || deref(second.Commit) != commitA || below != "y" {
+		t.Errorf("commits %s and %s of one finder", deref(first.Commit), deref(second.Commit))
 	}
 	wantCommit(t, filepath.Join(dir, "y"), commitB)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeFile(t *testing.T, name, content string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must(t, os.WriteFile(name, []byte(content), 0o600))
 }

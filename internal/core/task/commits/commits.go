@@ -1,4 +1,4 @@
-package task
+package commits
 
 import (
 	"bufio"
@@ -13,60 +13,69 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// commits finds the commits of the repositories that contain tasks. It reads each repository once.
+// Finder finds the working trees that contain directories. It reads each repository once. The zero
+// value is ready; it is safe for concurrent use.
 //
 // It reads the files of the repository instead of running git: this needs no process for each of
 // thousands of tasks, works without git, ignores the configuration of untrusted repositories, and
 // does not depend on GIT_DIR or on who owns the files. It runs git only for refs that are not
 // stored in files.
-type commits struct {
+type Finder struct {
 	mu    sync.Mutex
-	byDir map[string]func() repository
+	byDir map[string]func() Checkout
 }
 
-// repository is a working tree. The zero value means that there is none.
-type repository struct {
-	top     string  // its root, without symbolic links
-	commit  *string // the commit of HEAD, or nil
-	objects string  // the directory of its objects
+// Checkout is a working tree. The zero value means that there is none.
+type Checkout struct {
+	Top     string  // its root, absolute and without symbolic links
+	Commit  *string // the commit of HEAD, or nil
+	Objects string  // the directory of the repository's objects
 }
 
-// of returns the repository that contains dir, and dir's path in it. Both are empty if there is
-// none.
-func (c *commits) of(dir string) (repo repository, below string) {
+// Around returns the working tree that contains the directory dir. It runs no command that the
+// repository names.
+func Around(dir string) Checkout {
+	found, _ := new(Finder).Of(dir)
+	return found
+}
+
+// Of returns the working tree that contains dir, and dir's path in it, with forward slashes. Both
+// are empty if there is none.
+func (c *Finder) Of(dir string) (repo Checkout, below string) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return repository{}, ""
+		return Checkout{}, ""
 	}
 	repo = c.around(real)
-	if repo.top == "" {
+	if repo.Top == "" {
 		return repo, ""
 	}
-	below, err = filepath.Rel(repo.top, real)
+	below, err = filepath.Rel(repo.Top, real)
 	if err != nil {
 		return repo, ""
 	}
 	return repo, filepath.ToSlash(below)
 }
 
-func (c *commits) around(dir string) repository {
+func (c *Finder) around(dir string) Checkout {
 	c.mu.Lock()
 	find, known := c.byDir[dir]
 	if !known {
-		find = sync.OnceValue(func() repository {
+		find = sync.OnceValue(func() Checkout {
 			if gitDir, ok := gitDirIn(dir); ok {
-				return repository{top: dir, commit: head(gitDir), objects: filepath.Join(commonDir(gitDir), "objects")}
+				return Checkout{Top: dir, Commit: head(gitDir), Objects: filepath.Join(commonDir(gitDir), "objects")}
 			}
 			if parent := filepath.Dir(dir); parent != dir {
 				return c.around(parent)
 			}
-			return repository{}
+			return Checkout{}
 		})
 		if c.byDir == nil {
-			c.byDir = map[string]func() repository{}
+			c.byDir = map[string]func() Checkout{}
 		}
 		c.byDir[dir] = find
 	}
@@ -189,15 +198,21 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// openRegular opens a regular file. It refuses files that would block or have no end.
+// openRegular opens a regular file. It refuses files that would block or have no end, and links
+// that lead out of the file's directory.
 func openRegular(path string) (fs.File, error) {
-	f, err := Tree(filepath.Dir(path)).Open(filepath.Base(path))
+	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || info.IsDir() {
+	defer dir.Close()
+	f, err := dir.OpenFile(filepath.Base(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return nil, errors.Join(err, errNotRegular)
+		return nil, errors.Join(err, errors.New("not a regular file"))
 	}
 	return f, nil
 }
