@@ -169,11 +169,11 @@ func unfit(paths host.Paths, t *task.Task, job config.Job) diag.List {
 		return problems
 	}
 	if err := trial.NothingForTests(t, job); err != nil {
-		problems = append(problems, diag.Diagnostic{File: host.Clean(paths.ShownTask(t, "task.toml")), Message: host.Clean(err.Message)})
+		problems = append(problems, diag.Diagnostic{File: host.Clean(paths.ShownTask(t, t.Files().Config)), Message: host.Clean(err.Message)})
 	}
 	for _, a := range job.Agents {
 		if why := trial.Unfit(a, t); why != "" {
-			problems = append(problems, diag.Diagnostic{File: host.Clean(paths.ShownTask(t, "task.toml")), Severity: diag.Warning, Message: host.Clean(why)})
+			problems = append(problems, diag.Diagnostic{File: host.Clean(paths.ShownTask(t, t.Files().Config)), Severity: diag.Warning, Message: host.Clean(why)})
 		}
 	}
 	return problems
@@ -190,14 +190,18 @@ func unrunnable(paths host.Paths, t *task.Task, oracle bool) diag.List {
 	if oracle && !t.HasSolution() {
 		problems = append(problems, diag.Diagnostic{
 			File: file, Severity: diag.Warning,
-			Message: "there is no solution/solve.sh, so the oracle's trials of this task will fail", Hint: "add it, or do not run oracle on it",
+			Message: "there is no " + t.Files().Solution + ", so the oracle's trials of this task will fail", Hint: "add it, or do not run oracle on it",
 		})
 	}
 	if oracle {
 		problems = append(problems, t.SolutionProblems()...)
 	}
 	if t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
-		problems = append(problems, diag.Diagnostic{File: file, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
+		message := "there is neither environment/Dockerfile nor environment.docker_image"
+		if t.Format == task.FormatTerminalBench {
+			message = "there is neither " + t.Files().Dockerfile() + " nor an image in docker-compose.yaml"
+		}
+		problems = append(problems, diag.Diagnostic{File: file, Message: message, Hint: "add one of them"})
 	}
 	return problems
 }

@@ -309,7 +309,7 @@ func (l *Loaded) judgeProblem(t *task.Task, p judging.Problem) diag.Diagnostic {
 	name := p.Key.String()
 	if p.OfTask {
 		d, name = t.JudgeAt(p.Key), fmt.Sprintf("%q", name)
-		d.File = l.Host.Paths.ShownTask(t, "task.toml")
+		d.File = l.Host.Paths.ShownTask(t, t.Files().Config)
 	} else {
 		at := l.At(p.Key)
 		d = diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}

@@ -145,7 +145,7 @@ func (p *Planned) neverImages(ctx context.Context, provider environment.Provider
 // of them.
 func (p *Planned) noImages(tasks []*task.Task, err error) diag.Diagnostic {
 	if len(tasks) == 1 {
-		return warningOf(diag.Diagnostic{File: p.Host.Paths.ShownTask(tasks[0], "task.toml")}, err)
+		return warningOf(diag.Diagnostic{File: p.Host.Paths.ShownTask(tasks[0], tasks[0].Files().Config)}, err)
 	}
 	const shown = 3
 	var names []string
@@ -172,7 +172,7 @@ func (p *Planned) neverCreated(ctx context.Context, provider environment.Provide
 		}
 		seen[s.Task] = true
 		if err := checkCreation(ctx, provider, s.Limits(p.Job), s.Networks(p.Job)); err != nil && ctx.Err() == nil {
-			problems = append(problems, warningOf(diag.Diagnostic{File: p.Host.Paths.ShownTask(s.Task, "task.toml")}, err))
+			problems = append(problems, warningOf(diag.Diagnostic{File: p.Host.Paths.ShownTask(s.Task, s.Task.Files().Config)}, err))
 		}
 	}
 	return problems

@@ -132,6 +132,9 @@ func missingSources(t *task.Task, f file, stages []stage) []Finding {
 	}
 	var out []Finding
 	context := path.Dir(f.name)
+	if f.name == dockerfile {
+		context = t.Files().Context
+	}
 	for _, s := range usedStages(stages) {
 		for _, command := range s.Commands {
 			var sources []string

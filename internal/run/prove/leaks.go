@@ -115,6 +115,12 @@ func isNameByte(c byte) bool {
 // minCopySize is the size from which equal files count as copies.
 const minCopySize = 32
 
+// The words of messages about copies.
+const (
+	keeps  = "the image keeps "
+	sameAs = ", which is the same as "
+)
+
 // copies finds a solution or a verifier that the image keeps: a file of environment/ that equals
 // solve.sh, a patch of the solution, test.sh or test_outputs.py, and that the Dockerfile copies and
 // does not remove. Other files may be in both places, because the solution or a test often needs
@@ -157,10 +163,10 @@ func copies(files []file) []Finding {
 			continue
 		}
 		finding := Finding{Rule: ruleSolutionInImage, Severity: Warning, File: dockerfile, Line: line,
-			Message: fmt.Sprintf("the image keeps %s, which is the same as %s: agents may find the solution", f.name, original), Hint: "do not copy it, or remove it in the step that uses it"}
+			Message: keeps + f.name + sameAs + original + ": agents may find the solution", Hint: "do not copy it, or remove it in the step that uses it"}
 		if isVerifier(original) {
 			finding.Rule = ruleTestsInImage
-			finding.Message = fmt.Sprintf("the image keeps %s, which is the same as %s: agents may find the tests", f.name, original)
+			finding.Message = keeps + f.name + sameAs + original + ": agents may find the tests"
 			finding.Hint = "do not copy it: tests/ is put in place when the agent is done"
 		}
 		out = append(out, finding)

@@ -32,8 +32,9 @@ func (f file) whole() bool { return int64(len(f.head)) == f.size }
 
 // lint returns the findings in a task's files.
 func lint(t *task.Task) []Finding {
-	files, findings := read(t.FS)
-	whole := len(findings) == 0
+	l := layoutOf(t)
+	asWritten, findings := read(t.FS)
+	files, whole := l.rename(asWritten), len(findings) == 0
 	var leaks []leak
 	image := installedBy(files)
 	for _, f := range files {
@@ -44,7 +45,7 @@ func lint(t *task.Task) []Finding {
 			findings = append(findings, crlf(t, f)...)
 			findings = append(findings, stub(f)...)
 			findings = append(findings, bom(t, f)...)
-			findings = append(findings, shebang(f)...)
+			findings = append(findings, shebang(t, f)...)
 			findings = append(findings, bashSyntax(t, f)...)
 		}
 		switch {
@@ -63,11 +64,11 @@ func lint(t *task.Task) []Finding {
 		}
 	}
 	findings = append(findings, secretFinding(leaks)...)
-	findings = append(findings, copies(files)...)
+	findings = append(findings, copies(l.context(asWritten))...)
 	if whole {
 		findings = append(findings, noReward(t, files)...)
 	}
-	return append(findings, longTimeouts(t)...)
+	return l.written(append(findings, longTimeouts(t)...))
 }
 
 // read returns the beginning of every file, sorted by name.

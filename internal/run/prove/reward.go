@@ -76,9 +76,9 @@ func (r rewardNames) failsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
 
 // noReward finds tests that cannot write a reward, because no file of tests/ or environment/
 // mentions one. It skips tasks with a ready-made image, which may have a program that writes it,
-// and tests with files that were not read to the end.
+// tests with files that were not read to the end, and those whose output a parser reads.
 func noReward(t *task.Task, files []file) []Finding {
-	if t.Config.Environment.DockerImage != "" {
+	if t.Config.Environment.DockerImage != "" || t.Rules().Parser != "" {
 		return nil
 	}
 	found := false

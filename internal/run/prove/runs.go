@@ -32,7 +32,7 @@ func fromRuns(t *task.Task, runs Runs) []Finding {
 			Message: "there is no solution/solve.sh, so nothing shows that the task can be solved",
 			Hint:    "add one that scores 1"})
 	}
-	return out
+	return layoutOf(t).written(out)
 }
 
 func fromOracle(runs Runs) []Finding {
@@ -119,9 +119,15 @@ func messageOf(t result.Trial) string {
 
 func exitCode(t result.Trial, when string) (Finding, bool) {
 	f := Finding{File: testsScript, Trial: t.Dir()}
-	code := t.VerifierExitCode
+	code, parsed := t.VerifierExitCode, t.TaskFormat == string(task.FormatTerminalBench)
 	switch {
 	case code == nil:
+		return f, false
+	case parsed && t.Error != nil && t.Error.Type == result.VerifierRewardMissing:
+		f.Rule, f.Severity = ruleRewardMissing, Error
+		f.Message = fmt.Sprintf("%s: %s", when, t.Error.Message)
+		f.Hint = "let the tests end with the lines that the parser reads"
+	case parsed: // the exit code does not count
 		return f, false
 	case *code != 0 && t.Passed():
 		f.Rule, f.Severity = ruleExitCode, Warning

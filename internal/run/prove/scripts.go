@@ -17,8 +17,11 @@ func isShell(f file) bool { return f.text && slices.Contains(shellNames, path.Ex
 var shebangMark = []byte("#!")
 
 // shebang finds a test.sh or solve.sh that does not name its interpreter. Other scripts may be
-// sourced, or passed to their interpreter.
-func shebang(f file) []Finding {
+// sourced, or passed to their interpreter. Terminal-bench passes both to bash.
+func shebang(t *task.Task, f file) []Finding {
+	if t.Rules().AsTyped {
+		return nil
+	}
 	head := bytes.TrimPrefix(f.head, byteOrderMark) // rule bom
 	if entry := f.name == testsScript || f.name == solutionScript; !entry || bytes.HasPrefix(head, shebangMark) || len(bytes.TrimSpace(head)) == 0 {
 		return nil
