@@ -1,6 +1,7 @@
 package reporting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,11 +97,7 @@ func resultsOnGitHub(ctx context.Context, env github.Environment, branch string,
 		return nil, fmt.Errorf("make a directory for results: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	limit := req.Limit
-	if limit == 0 {
-		limit = github.MaxResults
-	}
-	found, err := client.FindResults(ctx, query, limit, dir)
+	found, err := client.FindResults(ctx, query, cmp.Or(req.Limit, github.MaxResults), dir)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/app/host"
@@ -115,14 +116,10 @@ func (o ReportOptions) Check() error {
 			return host.Usagef("%s has no value: leave it out for what the job file says, or write null for no limit", g.Origin)
 		}
 	}
-	switch o.GitHub {
-	case "", "auto", "on", "off":
-	default:
+	if !slices.Contains([]string{"", "auto", "on", "off"}, o.GitHub) {
 		return host.Usagef("--github %s: want auto, on or off", o.GitHub)
 	}
-	switch o.Comment {
-	case "", "off", "always", "changes", "failures":
-	default:
+	if !slices.Contains([]string{"", "off", "always", "changes", "failures"}, o.Comment) {
 		return host.Usagef("--comment %s: want off, always, changes or failures", o.Comment)
 	}
 	return nil

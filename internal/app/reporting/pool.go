@@ -1,6 +1,7 @@
 package reporting
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -68,18 +69,11 @@ func (p *pool) add(name, path string) (more bool) {
 		return false
 	}
 	job, _, err := result.ReadJob(path)
-	why := ""
-	switch {
-	case err != nil:
-		why = "it cannot be read"
-	default:
-		if why = job.Partial(); why == "" {
-			why = job.DiffersFrom(p.base)
-		}
+	why := "it cannot be read"
+	if err == nil {
+		why = cmp.Or(job.Partial(), job.DiffersFrom(p.base))
 		for i := range p.base.Pool {
-			if why == "" {
-				why = job.DiffersFrom(&p.base.Pool[i]) // a copy of its trials is no other run
-			}
+			why = cmp.Or(why, job.DiffersFrom(&p.base.Pool[i])) // a copy of its trials is no other run
 		}
 	}
 	if why == "" {

@@ -159,6 +159,11 @@ func (f *finishing) outcome(ctx context.Context) host.Outcome {
 	return host.Failed
 }
 
+// note adds those sentences for the user that are not empty.
+func (f *finishing) note(sentences ...string) {
+	f.in.Notes = append(f.in.Notes, slices.DeleteFunc(sentences, func(s string) bool { return s == "" })...)
+}
+
 // missing records that a part is missing that the numbers do not show.
 func (f *finishing) missing(sentence string) {
 	f.end.Incomplete = append(f.end.Incomplete, sentence)
@@ -170,9 +175,7 @@ func (f *finishing) takeVerdict() bool {
 	in := &f.in
 	v, note := ReadVerdict(f.Paths, in.Dir)
 	if v == nil {
-		if note != "" {
-			in.Notes = append(in.Notes, note)
-		}
+		f.note(note)
 		return false
 	}
 	in.Verdict, in.Stored = v.Gate, v.Comparison
@@ -182,7 +185,7 @@ func (f *finishing) takeVerdict() bool {
 		}
 	}
 	if v.Baseline != "" {
-		in.Notes = append(in.Notes, fmt.Sprintf("the verdict is that of %s, against the baseline: %s", v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC"), host.Clean(v.Baseline)))
+		f.note(fmt.Sprintf("the verdict is that of %s, against the baseline: %s", v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC"), host.Clean(v.Baseline)))
 	}
 	return true
 }
@@ -198,7 +201,7 @@ func (f *finishing) judge(ctx context.Context) error {
 		if f.end.Ran {
 			f.missing(forgotten)
 		} else {
-			in.Notes = append(in.Notes, forgotten)
+			f.note(forgotten)
 		}
 	}
 	if f.isPart() {
@@ -219,7 +222,7 @@ func (f *finishing) judge(ctx context.Context) error {
 	}
 	if base != nil {
 		if n, oneJob := Shared(*base, in.Job); oneJob {
-			in.Notes = append(in.Notes, fmt.Sprintf("the baseline is a copy or a shard of this job: %s the same trials, which show no difference by construction", plural.Count(n, "result")+" "+plural.Are(n)))
+			f.note(fmt.Sprintf("the baseline is a copy or a shard of this job: %s the same trials, which show no difference by construction", plural.Count(n, "result")+" "+plural.Are(n)))
 		}
 	}
 	base = f.compare(base)
@@ -229,7 +232,7 @@ func (f *finishing) judge(ctx context.Context) error {
 			command = PairResumption(f.Paths, in.Dir, in.Plan, f.opts)
 		}
 		note += ". To make them now: " + command
-		in.Notes = append(in.Notes, note)
+		f.note(note)
 		f.unconfirmed = f.unconfirmed || ctx.Err() != nil
 	}
 	if base == nil && f.opts.Compares() && ctx.Err() != nil {
@@ -238,15 +241,11 @@ func (f *finishing) judge(ctx context.Context) error {
 	}
 	in.Verdict = in.Policy.Check(in.Job, in.Diff, f.now())
 	if base != nil {
-		if note := OtherRules("the baseline was run with", base.RolloutVersion, "and this job with", in.Job.RolloutVersion); note != "" {
-			in.Notes = append(in.Notes, note)
-		}
+		f.note(OtherRules("the baseline was run with", base.RolloutVersion, "and this job with", in.Job.RolloutVersion))
 	}
-	if note := againstCommand(f.Paths, *in, base, f.opts.Ran); note != "" {
-		in.Notes = append(in.Notes, note)
-	}
+	f.note(againstCommand(f.Paths, *in, base, f.opts.Ran))
 	if in.Passed() && ungated(*in) {
-		in.Notes = append(in.Notes, "no gate: exit code 0 says only that the trials ran, not how they scored. gate.min_pass_rate in the job file, or --min-pass-rate, changes that")
+		f.note("no gate: exit code 0 says only that the trials ran, not how they scored. gate.min_pass_rate in the job file, or --min-pass-rate, changes that")
 	}
 	return nil
 }
@@ -256,7 +255,7 @@ func (f *finishing) judge(ctx context.Context) error {
 func (f *finishing) isPart() bool {
 	in := &f.in
 	if in.Plan.OnlyConfirms() {
-		in.Notes = append(in.Notes, "this directory has only the further attempts of a baseline: the verdict is in the job "+host.Clean(in.Plan.Beside.JobName))
+		f.note("this directory has only the further attempts of a baseline: the verdict is in the job " + host.Clean(in.Plan.Beside.JobName))
 		return true
 	}
 	if in.Plan.Shard != nil {
@@ -265,7 +264,7 @@ func (f *finishing) isPart() bool {
 		f.verify()
 		named := f.opts.Compares() && !strings.HasPrefix(f.opts.Baseline, GitHubPrefix)
 		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
-			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
+			f.note(fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
 		}
 		return true
 	}
@@ -294,9 +293,7 @@ func (f *finishing) verify() {
 	if changed != "" {
 		f.missing(changed)
 	}
-	if unverified != "" {
-		f.in.Notes = append(f.in.Notes, unverified)
-	}
+	f.note(unverified)
 }
 
 // compare compares the job with its baseline, and returns the baseline with its confirming
@@ -316,9 +313,7 @@ func (f *finishing) compare(base *result.Job) *result.Job {
 	if dir := f.opts.Baseline; dir != "" && host.IsDir(f.Path(dir)) { // not a file, a URL or a branch
 		in.BaseFiles, in.BaseDir = os.DirFS(f.Path(dir)), dir
 	}
-	if sentence := report.NotSelected(diff); sentence != "" {
-		in.Notes = append(in.Notes, sentence)
-	}
+	f.note(report.NotSelected(diff))
 	return base
 }
 
@@ -364,19 +359,9 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		f.unranked = true
 		f.missing(sentence)
 	}
-	if sentence := reverified(tree.Plan, tree.Trials); sentence != "" {
-		in.Notes = append(in.Notes, sentence)
-	}
-	if sentence := report.LeftOut(job); sentence != "" {
-		in.Notes = append(in.Notes, sentence)
-	}
-	if sentence := reused(job, tree.Trials); sentence != "" {
-		in.Notes = append(in.Notes, sentence)
-	}
-	in.Notes = append(in.Notes, stopSentences(job)...)
-	if sentence := confirmed(job, tree.Plan); sentence != "" {
-		in.Notes = append(in.Notes, sentence)
-	}
+	f.note(reverified(tree.Plan, tree.Trials), report.LeftOut(job), reused(job, tree.Trials))
+	f.note(stopSentences(job)...)
+	f.note(confirmed(job, tree.Plan))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		in.Incomplete = append(in.Incomplete, "there is no "+result.ConfigFile+", so it is not known what the job's gate asks for")
@@ -384,17 +369,15 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		return fmt.Errorf("read the job's gate: %w", err)
 	}
 	in.Policy, err = config.Policy(path, data, f.opts.Gate)
-	if sentence := otherLooks(job, in.Policy, path, data); sentence != "" {
-		in.Notes = append(in.Notes, sentence)
-	}
+	f.note(otherLooks(job, in.Policy, path, data))
 	var unpaired []string
 	in.Versus, unpaired = CompareAgents(job, tree.Plan, data, in.Policy.Confidence)
-	in.Notes = append(in.Notes, unpaired...)
+	f.note(unpaired...)
 	if incomplete, _ := unconfirmed(*in, tree.Confirmations, f.paired, nil); incomplete != "" {
 		f.unconfirmed = true
 		f.missing(incomplete)
 		if in.Plan.Beside != nil && !f.end.Both { // rollout resume makes none of them
-			in.Notes = append(in.Notes, "To make the attempts that are missing: "+PairResumption(f.Paths, in.Dir, in.Plan, f.opts))
+			f.note("To make the attempts that are missing: " + PairResumption(f.Paths, in.Dir, in.Plan, f.opts))
 		}
 	}
 	return err
@@ -445,7 +428,7 @@ func missing(job result.Job, tree result.Tree) []string {
 		timeUp += s.Cancelled
 	}
 	if timeUp = min(timeUp, job.Errors[result.Cancelled]); timeUp > 0 {
-		out = append(out, fmt.Sprintf("%s %s cancelled when the job stopped", plural.Count(timeUp, "trial"), was(timeUp)))
+		out = append(out, fmt.Sprintf("%s %s cancelled when the job stopped", plural.Count(timeUp, "trial"), plural.Were(timeUp)))
 	}
 	if n := job.Errors[result.Cancelled] - timeUp; n > 0 {
 		out = append(out, fmt.Sprintf("the job was cancelled while %s ran", plural.Count(n, "trial")))

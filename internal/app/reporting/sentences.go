@@ -16,10 +16,7 @@ import (
 // Looks formats counts of tasks: "2 tasks look broken and 1 fixed".
 func Looks(one, many string, broken, fixed int) string {
 	verb := func(n int) string {
-		if n == 1 {
-			return plural.Count(n, "task") + " " + one
-		}
-		return plural.Count(n, "task") + " " + many
+		return plural.Count(n, "task") + " " + map[bool]string{true: one, false: many}[n == 1]
 	}
 	switch {
 	case fixed == 0:
@@ -210,10 +207,10 @@ func stopSentences(ended result.Job) []string {
 		}
 		var what []string
 		if s.Cancelled > 0 {
-			what = append(what, fmt.Sprintf("%s %s cancelled", plural.Count(s.Cancelled, "trial"), was(s.Cancelled)))
+			what = append(what, fmt.Sprintf("%s %s cancelled", plural.Count(s.Cancelled, "trial"), plural.Were(s.Cancelled)))
 		}
 		if skipped > 0 || s.Cancelled == 0 {
-			what = append(what, fmt.Sprintf("%s %s not started", plural.Count(skipped, "trial"), was(skipped)))
+			what = append(what, fmt.Sprintf("%s %s not started", plural.Count(skipped, "trial"), plural.Were(skipped)))
 		}
 		sentence := fmt.Sprintf("%s, so %s", s.Why, strings.Join(what, " and "))
 		if s.Reason == result.StopFailFast {
@@ -231,13 +228,6 @@ func stopSentences(ended result.Job) []string {
 		out = append(out, host.Clean("not started: "+names(ended.Skipped)))
 	}
 	return out
-}
-
-func was(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
 }
 
 // MoreBudget returns the flags that raise the budget of a job that its budget stopped, each after a
