@@ -48,6 +48,10 @@ func run(out io.Writer, dirs []string) error {
 	for _, r := range f.receivers[:min(10, len(f.receivers))] {
 		fmt.Fprintf(out, "%7d  %s\n", r.methods, r.name)
 	}
+	fmt.Fprintln(out, "\nWith those of embedded fields:")
+	for _, r := range f.promoted[:min(10, len(f.promoted))] {
+		fmt.Fprintf(out, "%7d  %s\n", r.methods, r.name)
+	}
 	return nil
 }
 
@@ -84,6 +88,7 @@ func (f *figures) values() map[string]string {
 		"share of lines in large rooms":   fmt.Sprintf("%d %%", percent(f.inLarge(), f.lines)),
 		"directories in internal":         fmt.Sprint(f.internal),
 		"largest receiver, methods":       "0",
+		"the same with embedded fields":   "0",
 		"longest function, lines":         fmt.Sprint(f.longest),
 		"README, lines":                   fmt.Sprint(f.readme),
 		"words of comments, in thousands": fmt.Sprint(f.words / 1000),
@@ -91,6 +96,9 @@ func (f *figures) values() map[string]string {
 	}
 	if len(f.receivers) > 0 {
 		v["largest receiver, methods"] = fmt.Sprint(f.receivers[0].methods)
+	}
+	if len(f.promoted) > 0 {
+		v["the same with embedded fields"] = fmt.Sprint(f.promoted[0].methods)
 	}
 	for _, turn := range turns {
 		v[turnName(turn)] = fmt.Sprint(f.per100k(turn))
@@ -104,7 +112,7 @@ func turnName(turn string) string { return "“" + turn + "” in 100,000 words"
 var names = func() []string {
 	out := []string{
 		"lines without tests", "lines of tests", "median package, lines", "share of lines in large rooms", "directories in internal",
-		"largest receiver, methods", "longest function, lines", "README, lines", "words of comments, in thousands",
+		"largest receiver, methods", "the same with embedded fields", "longest function, lines", "README, lines", "words of comments, in thousands",
 		"comments of over 100 columns",
 	}
 	for _, turn := range turns {

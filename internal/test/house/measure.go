@@ -41,6 +41,7 @@ type figures struct {
 	lines, testLines int
 	packages         []room
 	receivers        []receiver // most methods first
+	promoted         []receiver // the same with the methods of embedded fields
 	longest          int        // lines of the longest function
 	internal         int        // directories in internal/
 	readme           int
@@ -52,7 +53,7 @@ type figures struct {
 // measure returns the figures of the Go files below dir, without generated files.
 func measure(dir string) (*figures, error) {
 	f := &figures{found: map[string]int{}}
-	lines, methods := map[string]int{}, map[string]int{}
+	lines, methods, declared, module := map[string]int{}, map[string]int{}, types{}, moduleOf(dir)
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -62,7 +63,7 @@ func measure(dir string) (*figures, error) {
 		case e.IsDir() || !strings.HasSuffix(path, ".go"):
 			return nil
 		}
-		return f.file(path, dir, lines, methods)
+		return f.file(path, dir, module, lines, methods, declared)
 	})
 	if err != nil {
 		return nil, err
@@ -74,6 +75,7 @@ func measure(dir string) (*figures, error) {
 	for name, n := range methods {
 		f.receivers = append(f.receivers, receiver{name, n})
 	}
+	f.promoted = declared.receivers()
 	slices.SortFunc(f.receivers, func(a, b receiver) int {
 		if a.methods != b.methods {
 			return b.methods - a.methods
@@ -93,8 +95,8 @@ func measure(dir string) (*figures, error) {
 	return f, nil
 }
 
-// file adds a Go file below top.
-func (f *figures) file(path, top string, lines, methods map[string]int) error {
+// file adds a Go file below top, of a module.
+func (f *figures) file(path, top, module string, lines, methods map[string]int, declared types) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -122,6 +124,7 @@ func (f *figures) file(path, top string, lines, methods map[string]int) error {
 	}
 	f.lines += n
 	lines[dir] += n
+	declared.add(parsed, dir, module)
 	for _, d := range parsed.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok {
@@ -129,7 +132,9 @@ func (f *figures) file(path, top string, lines, methods map[string]int) error {
 		}
 		f.longest = max(f.longest, fset.Position(fn.End()).Line-fset.Position(fn.Pos()).Line+1)
 		if fn.Recv != nil {
-			methods[dir+"."+typeName(fn.Recv.List[0].Type)]++
+			name := dir + "." + typeName(fn.Recv.List[0].Type)
+			methods[name]++
+			declared.at(name).methods[fn.Name.Name] = true
 		}
 	}
 	return nil
