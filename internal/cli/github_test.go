@@ -426,6 +426,30 @@ func TestBaselineOfAPullRequestToAnotherBranch(t *testing.T) {
 	}
 }
 
+// A commit is the head of two pull requests that go to different branches, and the event names
+// neither: each report says that the baseline is a guess, and why.
+func TestReportsSayThatTheBaselineIsAGuess(t *testing.T) {
+	p := newPull(t)
+	g := p.github
+	g.SetBranch("acme/widgets", "release", mainCommit)
+	g.AddPull("acme/widgets", githubtest.Pull{Number: 8, HeadBranch: "change", HeadSHA: headCommit, Base: "release"})
+	p.write("event.json", []byte(`{"inputs": null, "repository": {"full_name": "acme/widgets", "default_branch": "main"}}`))
+	p.env["GITHUB_EVENT_NAME"], p.env["GITHUB_BASE_REF"], p.env["GITHUB_HEAD_REF"] = "workflow_dispatch", "", ""
+	p.env["GITHUB_SHA"], p.env["GITHUB_REF"] = headCommit, "refs/heads/change"
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "off", "--markdown", "report.md", "--html", "page.html", "--report-json", "report.json")
+	const doubt = "it is main, as which branch the change goes to is unknown: "
+	for what, text := range map[string]string{
+		"stdout": p.stdout.String(), "the summary": p.read("summary"), "report.md": p.read("report.md"), "page.html": p.read("page.html"), "report.json": p.read("report.json"),
+	} {
+		p.want(what, text, doubt, "go to different branches")
+	}
+	g.AddPull("acme/widgets", githubtest.Pull{Number: 8, HeadBranch: "change", HeadSHA: headCommit, Base: "main"})
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
+	if strings.Contains(p.stdout.String(), "is unknown") {
+		t.Errorf("both go to main, and it is in doubt:\n%s", p.stdout.String())
+	}
+}
+
 func TestGitHubOffLeavesNothingThere(t *testing.T) {
 	p := newPull(t)
 	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")
