@@ -116,3 +116,36 @@ func Refused(t *testing.T, err error, text string) {
 		t.Errorf("%v, want a usage error about %q", err, text)
 	}
 }
+
+// CancelAt makes the host's provider cancel a run when it is asked for the nth environment, which
+// then is not created. The trials before it have ended if one runs at a time.
+func CancelAt(h *host.Host, n int, cancel context.CancelFunc) {
+	entry := &h.Providers[0]
+	connect := entry.New
+	entry.New = func(ctx context.Context, cfg map[string]any, on providers.Host) (environment.Provider, error) {
+		p, err := connect(ctx, cfg, on)
+		return &cancelling{Provider: p, left: n, cancel: cancel}, err
+	}
+}
+
+// cancelling is the provider of CancelAt.
+type cancelling struct {
+	environment.Provider
+	mu     sync.Mutex
+	left   int
+	cancel context.CancelFunc
+}
+
+// CreateEnvironment creates an environment, or cancels and waits for the end of the context.
+func (c *cancelling) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
+	c.mu.Lock()
+	c.left--
+	last := c.left == 0
+	c.mu.Unlock()
+	if last {
+		c.cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return c.Provider.CreateEnvironment(ctx, opts)
+}
