@@ -46,6 +46,7 @@ var commandGroups = []struct {
 	{groupSetUp, []constructor{
 		setup.NewInitCommand,
 		setup.NewNewCommand,
+		setup.NewImportCommand,
 		setup.NewDoctorCommand,
 		setup.NewDatasetsCommand,
 		setup.NewAgentsCommand,

@@ -21,6 +21,8 @@ type Facts struct {
 	// KeyHeader is the header for the key; in Authorization, it is a bearer token.
 	KeyHeader string
 	Headers   map[string]string // that requests must have
+	// Services are providers that speak the API.
+	Services []Service
 	// Clients returns the variables that the API's own clients read.
 	Clients func(at, token, model string) map[string]string
 	// List returns a list of models with one model.
@@ -50,6 +52,14 @@ type Facts struct {
 	// Limits are the paths of the maximum length of an answer in a request, in tokens, Choices
 	// those of the number of answers, and Sampling those of other parameters that affect answers.
 	Limits, Choices, Sampling []string
+}
+
+// Service is a provider of models, under the name with which LiteLLM and its users begin a model's
+// name: anthropic/claude-sonnet-4-5.
+type Service struct {
+	Prefix  string
+	BaseURL string // "": that of the API's author
+	Key     string // the variable that usually holds a key
 }
 
 // Probe is the smallest request for an answer.

@@ -205,9 +205,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"go.yaml.in/yaml/v3"},
-		use:      "job files, presets of agents, permissions of a workflow, tasks of terminal-bench before version 2",
+		use:      "job files, those of Harbor, presets of agents, permissions of a workflow, tasks of terminal-bench before version 2",
 		why:      "Its nodes have line and column. The YAML organisation maintains it.",
-		packages: []string{"internal/core/config", "internal/core/agent/presets", "internal/app/doctor", "internal/core/task/terminalbench"},
+		packages: []string{"internal/core/config", "internal/core/agent/presets", "internal/app/doctor", "internal/core/task/terminalbench", "internal/app/harborjob"},
 	},
 	{
 		paths:    []string{"github.com/pelletier/go-toml/v2"},

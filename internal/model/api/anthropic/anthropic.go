@@ -20,6 +20,7 @@ type API struct{}
 
 var facts = model.Facts{
 	Name: Name, BaseURL: "https://api.anthropic.com", Version: "/v1", Author: "anthropic",
+	Services:  []model.Service{{Prefix: "anthropic", Key: "ANTHROPIC_API_KEY"}},
 	KeyHeader: "X-Api-Key", Headers: map[string]string{"Anthropic-Version": "2023-06-01"},
 	Clients: func(at, token, model string) map[string]string {
 		return map[string]string{"ANTHROPIC_BASE_URL": at, "ANTHROPIC_API_KEY": token, "ANTHROPIC_MODEL": model}

@@ -21,6 +21,14 @@ type API struct{}
 
 var facts = model.Facts{
 	Name: Name, BaseURL: openai.BaseURL, Version: "/v1", Author: "openai", KeyHeader: "Authorization", Clients: openai.Clients, List: openai.List,
+	Services: []model.Service{ // the URLs are those of their documentation
+		{Prefix: "openai", Key: "OPENAI_API_KEY"},
+		{Prefix: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Key: "OPENROUTER_API_KEY"},
+		{Prefix: "deepseek", BaseURL: "https://api.deepseek.com/v1", Key: "DEEPSEEK_API_KEY"},
+		{Prefix: "groq", BaseURL: "https://api.groq.com/openai/v1", Key: "GROQ_API_KEY"},
+		{Prefix: "xai", BaseURL: "https://api.x.ai/v1", Key: "XAI_API_KEY"},
+		{Prefix: "mistral", BaseURL: "https://api.mistral.ai/v1", Key: "MISTRAL_API_KEY"},
+	},
 	Probe: model.Probe{
 		Path: "/v1/chat/completions", Body: `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`,
 		// Models that reason know only this name.

@@ -21,6 +21,7 @@ type API struct{}
 
 var facts = model.Facts{
 	Name: Name, BaseURL: "https://generativelanguage.googleapis.com", Version: "/v1beta", Author: "gcp.gemini", KeyHeader: "X-Goog-Api-Key",
+	Services: []model.Service{{Prefix: "gemini", Key: "GEMINI_API_KEY"}, {Prefix: "google", Key: "GEMINI_API_KEY"}},
 	Clients: func(at, token, model string) map[string]string {
 		return map[string]string{"GOOGLE_GEMINI_BASE_URL": at, "GEMINI_API_KEY": token, "GEMINI_MODEL": model}
 	},

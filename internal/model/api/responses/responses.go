@@ -23,6 +23,7 @@ type API struct{}
 
 var facts = model.Facts{
 	Name: Name, BaseURL: openai.BaseURL, Version: "/v1", Author: "openai", KeyHeader: "Authorization", Clients: openai.Clients, List: openai.List,
+	Services:    []model.Service{{Prefix: "openai", Key: "OPENAI_API_KEY"}},
 	Probe:       model.Probe{Path: "/v1/responses", Body: `{"model":"","max_output_tokens":16,"store":false,"input":"Hi"}`}, // it refuses fewer tokens
 	RefusalCode: http.StatusBadRequest,
 	Truncated:   "max_output_tokens",
