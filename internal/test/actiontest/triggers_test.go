@@ -107,6 +107,10 @@ func TestTheMergeQueue(t *testing.T) {
 		t.Errorf("act ends with %d, and the jobs %v", before.code, before.results)
 	}
 	before.wantResults(map[string]string{"agent": "success"})
+	fork := r.act("merge-queue.yml", "pull_request", pull(head, base, "mallory/widgets"))
+	if fork.code != 0 || fork.results["plan"] == "success" {
+		t.Errorf("a fork: act ends with %d, and the jobs %v", fork.code, fork.results)
+	}
 
 	r.api.SetBranch(slug, "gh-readonly-queue/main/pr-7", head)
 	group := func(base string) map[string]any {
@@ -142,6 +146,38 @@ func TestTheMergeQueue(t *testing.T) {
 	for code, want := range map[string]string{"0": "success", "1": "failure"} {
 		write(t, r.dir, map[string]string{path: start + "    runs-on: ubuntu-latest\n    steps:\n      - run: exit " + code + "\n\n  agent:\n" + after})
 		r.act("merge-queue.yml", "merge_group", group(base)).wantResults(map[string]string{"evaluate": want, "agent": want})
+	}
+}
+
+// Each night makes all trials, and compares with the night before. That it runs no commit of a fork
+// is tested by TestOwnerOfTheChangesOfAnEvent in internal/cli.
+func TestANightComparesWithTheOneBefore(t *testing.T) {
+	testenv.Long(t, "two nights in act")
+	const workflow = "nightly-baseline.yml"
+	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
+	base := r.commit("an agent")
+	r.api.SetBranch(slug, "main", base)
+	event := map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug, "default_branch": "main"}}
+	first := r.act(workflow, "schedule", event)
+	if first.code != 0 {
+		t.Fatalf("the first night ends with %d", first.code)
+	}
+	run := r.api.AddRun(slug, githubtest.Run{WorkflowFile: workflow, Branch: "main", SHA: base, Event: "schedule"})
+	_, err := r.api.AddArtifact(slug, run, githubtest.Artifact{Name: "rollout-nightly", Files: map[string]string{"result.json": read(t, first.artifact("rollout-nightly"), "result.json")}})
+	must(t, err)
+	write(t, r.dir, map[string]string{"README.md": "Fruit.\n"})
+	r.api.SetBranch(slug, "main", r.commit("a day", base))
+	second := r.act(workflow, "schedule", event)
+	if second.code != 0 {
+		t.Errorf("the second night ends with %d", second.code)
+	}
+	if text := second.summary("evaluate"); !strings.Contains(text, "Compared with main at `"+base[:7]+"`") || !strings.Contains(text, "15 trials") {
+		t.Errorf("the summary names no night before, or not all trials:\n%s", text)
+	}
+	job, _, err := result.ReadJob(filepath.Join(second.artifact("rollout-nightly"), "result.json"))
+	must(t, err)
+	if job.CompletedTrials != 15 || job.ReusedTrials != 0 {
+		t.Errorf("%d trials ran, and %d were taken over", job.CompletedTrials-job.ReusedTrials, job.ReusedTrials)
 	}
 }
 
