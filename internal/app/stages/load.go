@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -116,11 +117,21 @@ func loadJob(ctx context.Context, h *host.Host, req JobRequest) (*Loaded, error)
 	return loadTasks(ctx, h, file, req.File, req, opts.Getenv)
 }
 
+// isTaskFile reports whether target is the configuration of a task. A task.yaml may be a job file.
+func isTaskFile(h *host.Host, target string) bool {
+	name, path := filepath.Base(target), h.Path(target)
+	if name != "task.toml" && name != "task.yaml" || !host.IsFile(path) {
+		return false
+	}
+	is, err := task.IsTask(os.DirFS(filepath.Dir(path)), ".")
+	return name == "task.toml" || is && err == nil
+}
+
 // LoadTarget loads the job of a request: a job file, or the job implied by the tasks that it names.
 // If the request names no agent for these, the fallback runs.
 func LoadTarget(ctx context.Context, h *host.Host, req JobRequest, fallback ...agent.Agent) (*Loaded, error) {
 	target := req.File
-	if filepath.Base(target) == "task.toml" && host.IsFile(h.Path(target)) {
+	if isTaskFile(h, target) {
 		return nil, diag.List{{File: target, Message: "is a file of a task, not a job file", Hint: "give the task's directory: " + filepath.Dir(target)}}
 	}
 	if req.HasJobFile(h.Paths) {

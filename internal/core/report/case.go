@@ -83,24 +83,34 @@ func (c Case) baseConfirmation() *result.Attempts {
 	return c.Diff.BaseConfirmation
 }
 
+// fileNames are the files of a task that a reader may want to open.
+type fileNames struct{ config, instruction, tests, dockerfile string }
+
+// terminalBench is the format of tasks with a task.yaml, in results.
+const terminalBench = "terminal-bench"
+
 // File returns the file of the task that a reader should open first, as a path in the task's
-// repository: the one that an attempt which did not pass points to, or task.toml. It returns "" if
-// the task's place is unknown.
+// repository: the one that an attempt which did not pass points to, or its configuration. It
+// returns "" if the task's place is unknown.
 func (c Case) File() string {
 	if c.Path == "" {
 		return ""
 	}
-	file := "task.toml"
+	names := fileNames{"task.toml", "instruction.md", "tests/test.sh", "environment/Dockerfile"}
+	if slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial != nil && a.Trial.TaskFormat == terminalBench }) {
+		names = fileNames{"task.yaml", "task.yaml", "run-tests.sh", "Dockerfile"}
+	}
+	file := names.config
 	if t := c.FirstFailure(); t != nil {
 		switch {
 		case t.Error == nil:
-			file = "instruction.md"
+			file = names.instruction
 		case strings.HasPrefix(string(t.Error.Type), "agent_"):
-			file = "instruction.md"
+			file = names.instruction
 		case strings.HasPrefix(string(t.Error.Type), "verifier_"):
-			file = "tests/test.sh"
+			file = names.tests
 		case t.Error.Type == result.EnvironmentBuildFailed, t.Error.Type == result.EnvironmentBuildTimeout:
-			file = "environment/Dockerfile"
+			file = names.dockerfile
 		}
 	}
 	return path.Join(c.Path, file)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task/terminalbench"
@@ -36,6 +37,27 @@ func (t *Task) Files() Files {
 		Solution: t.bench.solutionName, Context: cmp.Or(t.bench.Service.Context, "."),
 	}
 }
+
+// Worded returns a message about the task with the names of its own files and keys.
+func (t *Task) Worded(message string) string {
+	if t.bench == nil {
+		return message
+	}
+	return benchWords.Replace(message)
+}
+
+// benchWords replaces the names in messages about tasks with a task.toml.
+var benchWords = strings.NewReplacer(
+	"agent.timeout_sec in "+configFile, "max_agent_timeout_sec in "+terminalbench.ConfigFile,
+	"verifier.timeout_sec in "+configFile, "max_test_timeout_sec in "+terminalbench.ConfigFile,
+	"environment.memory in "+configFile, "mem_limit in "+terminalbench.ComposeFile,
+	"environment.workdir in "+configFile, "working_dir in "+terminalbench.ComposeFile,
+	"environment.docker_image in "+configFile, "image in "+terminalbench.ComposeFile,
+	"environment.build_timeout_sec in "+configFile, "timeout_multiplier in the job",
+	"the files in "+environmentDir+"/", terminalbench.Dockerfile+" and the files that it copies",
+	"in "+configFile, "in "+terminalbench.ComposeFile,
+	dockerfile, terminalbench.Dockerfile, testsScript, terminalbench.TestScript,
+)
 
 // bench is the part of a task of terminal-bench before version 2 that Config does not hold.
 type bench struct {
@@ -137,6 +159,7 @@ func (b *bench) rules() Rules {
 		TestScript:         terminalbench.TestScript,
 		SolutionScript:     terminalbench.SolutionFile,
 		AsTyped:            true,
+		SolutionMayFail:    true,
 		SolutionDirs:       []string{environment.OracleDir},
 		LogDirs:            []string{environment.AgentLogs, environment.VerifierLogs},
 	}

@@ -51,6 +51,8 @@ type Rules struct {
 	// AsTyped: both scripts run as if they were typed into a terminal: in a bash that has read the
 	// profile and .bashrc.
 	AsTyped bool
+	// SolutionMayFail: the exit code of the solution does not count.
+	SolutionMayFail bool
 	// RunAsPrograms: test.sh and solve.sh run with the interpreter of their first line, not always
 	// with bash.
 	RunAsPrograms bool

@@ -113,6 +113,7 @@ func (x *agentRun) failPhase(ctx context.Context, phase event.Phase, err error, 
 	if phase == event.Verifier && agentWasHere && failure.CrowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
 		f = failure.Newf(result.AgentExecutionFailed, "the agent left processes that fill the environment's limit, so that the tests could not start theirs: %s", f.Message)
 	}
+	f.Message = x.spec.Task.Worded(f.Message)
 	x.Fail(f)
 	x.startOver = nil
 	if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.MachineFault != nil || f.Again) {

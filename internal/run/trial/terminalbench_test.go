@@ -3,6 +3,7 @@ package trial_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/agent"
@@ -69,6 +70,19 @@ func TestTasksOfTerminalBench(t *testing.T) {
 			name:  "the tests run after an agent that failed",
 			story: story{agent: script("echo 42 >/tmp/answer; exit 9"), files: oldTask("", "", nil)},
 			want:  want{err: result.AgentExecutionFailed, reward: "1"},
+		},
+		{
+			name:  "the exit code of a solution does not count",
+			story: story{agent: oracle, files: oldTask("", "", map[string]string{"solution.sh": "echo 42 >/tmp/answer; exit 7\n"})},
+			want:  want{reward: "1"},
+			verify: func(t *testing.T, o outcome) {
+				contains(t, "the warnings", strings.Join(o.Trial.Warnings, "\n"), "solution.sh ended with exit code 7, which does not count")
+			},
+		},
+		{
+			name:  "tests that take too long name the key of their file",
+			story: story{agent: oracle, files: oldTask("max_test_timeout_sec: 1\n", "", map[string]string{"run-tests.sh": "sleep 600\n"})},
+			want:  want{err: result.VerifierTimeout, says: []string{"run-tests.sh", "max_test_timeout_sec in task.yaml"}},
 		},
 		{
 			name: "volumes are there for the agent, and read-only ones again for the tests",

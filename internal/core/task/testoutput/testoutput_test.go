@@ -1,6 +1,9 @@
 package testoutput
 
 import (
+	"encoding/json"
+	"maps"
+	"os"
 	"strings"
 	"testing"
 )
@@ -48,6 +51,42 @@ func TestOutputsOfTests(t *testing.T) {
 				t.Errorf("%v, %v, want passed: %t", got, err, tc.passed)
 			}
 		})
+	}
+}
+
+// The outputs are pieces of pytest's and of other words, mixed at random; the results are those of
+// terminal-bench's own parsers, where null is an exception.
+func TestParsersAgreeWithTerminalBench(t *testing.T) {
+	text, err := os.ReadFile("testdata/terminal-bench-0.2.18.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Text string             `json:"text"`
+		Want map[string]Results `json:"want"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	results := 0
+	for _, one := range all {
+		for _, parser := range Parsers {
+			want := one.Want[parser]
+			got, err := Parse(parser, one.Text)
+			switch {
+			case len(want) == 0: // an exception, or a summary without tests
+				if err == nil {
+					t.Errorf("%s of %q is %v, want an error", parser, one.Text, got)
+				}
+			case err != nil || !maps.Equal(got, want):
+				t.Errorf("%s of %q is %v, %v; want %v", parser, one.Text, got, err, want)
+			default:
+				results++
+			}
+		}
+	}
+	if results < 300 {
+		t.Errorf("only %d outputs have a result", results)
 	}
 }
 
