@@ -141,7 +141,7 @@ func (e *containerEnv) unstarted(ctx context.Context) (id string, err error) {
 	defer done()
 	made, err := e.p.api.ContainerCreate(longer, &container.Config{
 		Image: of.Image, Cmd: environment.Idle(), Labels: of.Config.Labels, Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
-	}, &container.HostConfig{NetworkMode: networkNone, LogConfig: e.p.logs()}, nil, nil, namePrefix+strings.ToLower(rand.Text()[:16]))
+	}, &container.HostConfig{NetworkMode: networkNone, LogConfig: logsOf(e.p.info)}, nil, nil, namePrefix+strings.ToLower(rand.Text()[:16]))
 	return made.ID, err
 }
 

@@ -13,6 +13,8 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/system"
 
 	"github.com/org/rollout-action/internal/core/environment"
 )
@@ -45,7 +47,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	noteUse(opts.Image)
 	name := namePrefix + strings.ToLower(rand.Text()[:16])
-	env, err := p.create(ctx, name, opts, limits)
+	env, err := p.create(ctx, name, opts, limits, nil)
 	if err == nil {
 		err = env.begin(ctx, opts)
 	}
@@ -55,7 +57,10 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	return env, nil
 }
 
-func (p *Provider) create(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (*containerEnv, error) {
+// shape changes the settings of a container before it is created.
+type shape func(*container.Config, *container.HostConfig) *network.NetworkingConfig
+
+func (p *Provider) create(ctx context.Context, name string, opts environment.CreateOptions, limits granted, as shape) (*containerEnv, error) {
 	image, err := p.settingsOf(ctx, opts.Image)
 	if err == nil {
 		err = environment.CheckVolumes(image.volumes)
@@ -65,11 +70,11 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	}
 	longer, done := withGrace(ctx)
 	defer done()
-	id, err := p.createContainer(longer, name, opts, limits)
+	id, err := p.createContainer(longer, name, opts, limits, as)
 	if err != nil && limits.storage > 0 && ctx.Err() == nil && !isConnection(err) && !cerrdefs.IsNotFound(err) {
 		// Perhaps for that limit; if so, it works without.
 		limits.storage, limits.unenforced = 0, append(limits.unenforced, "storage")
-		if id, err = p.createContainer(longer, name, opts, limits); err == nil {
+		if id, err = p.createContainer(longer, name, opts, limits, as); err == nil {
 			p.noStorage.Store(true)
 		}
 	}
@@ -85,19 +90,19 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	}, nil
 }
 
-func (p *Provider) createContainer(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (string, error) {
+func (p *Provider) createContainer(ctx context.Context, name string, opts environment.CreateOptions, limits granted, as shape) (string, error) {
 	host := &container.HostConfig{
 		NetworkMode: p.config.networkMode(opts.Network),
 		Runtime:     p.config.runtime,
 		Mounts:      p.config.mounts,
 		Resources:   limits.resources,
 		SecurityOpt: p.securityOptions(),
-		LogConfig:   p.logs(),
+		LogConfig:   logsOf(p.info),
 	}
 	if limits.storage > 0 {
 		host.StorageOpt = map[string]string{"size": strconv.FormatInt(limits.storage, 10)}
 	}
-	created, err := p.api.ContainerCreate(ctx, &container.Config{
+	config := &container.Config{
 		Image:  opts.Image,
 		Cmd:    environment.Idle(),
 		Env:    environ(opts.Env),
@@ -105,13 +110,18 @@ func (p *Provider) createContainer(ctx context.Context, name string, opts enviro
 		// The engine's health checks would disturb measurements. Callers run the image's check
 		// themselves.
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
-	}, host, nil, nil, name)
+	}
+	var in *network.NetworkingConfig
+	if as != nil {
+		in = as(config, host)
+	}
+	created, err := p.api.ContainerCreate(ctx, config, host, in, nil, name)
 	return created.ID, err
 }
 
-// logs bounds the size of the container's log, where the engine's logs are files.
-func (p *Provider) logs() container.LogConfig {
-	switch driver := p.info.LoggingDriver; driver {
+// logsOf bounds the size of the container's log, where the engine's logs are files.
+func logsOf(info system.Info) container.LogConfig {
+	switch driver := info.LoggingDriver; driver {
 	case "json-file", "local":
 		return container.LogConfig{Type: driver, Config: map[string]string{"max-size": "1m", "max-file": "1"}}
 	}

@@ -27,6 +27,7 @@ type containerEnv struct {
 	tunnel     tunnel
 	ran        atomic.Bool // a command did run
 	ended      atomic.Bool // Stop or Destroy was called
+	group      *group      // its services; nil: it has none
 }
 
 var _ environment.Environment = (*containerEnv)(nil)
@@ -47,6 +48,11 @@ func (e *containerEnv) Base() *environment.Base { return nil }
 func (e *containerEnv) Stop(ctx context.Context) error {
 	e.ended.Store(true)
 	e.tunnel.close()
+	if e.group != nil {
+		if err := e.group.kill(ctx); err != nil {
+			return err
+		}
+	}
 	err := persistWhile(ctx, isTransient, func() error { return e.p.api.ContainerKill(ctx, e.id, "KILL") })
 	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
 		return failed(environment.KindTeardown, "kill container", err)
@@ -72,6 +78,9 @@ func hasKeptName(name string) bool {
 func (e *containerEnv) Destroy(ctx context.Context) error {
 	e.ended.Store(true)
 	e.tunnel.close()
+	if e.group != nil {
+		return removeGroup(ctx, e.p, e.group.id)
+	}
 	return e.p.remove(ctx, e.id)
 }
 
@@ -83,12 +92,20 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	}
 	var listed []environment.Listed
 	for _, c := range containers {
+		if isMember(c.Labels) {
+			continue
+		}
 		listed = append(listed, environment.Listed{
 			ID:     c.ID,
 			Labels: environment.ParseLabels(c.Labels),
 			Kept:   slices.ContainsFunc(c.Names, hasKeptName),
 		})
 	}
+	remains, err := listRemains(ctx, p, containers)
+	if err != nil {
+		return nil, failed(environment.KindUnavailable, "list networks and volumes", err)
+	}
+	listed = append(listed, remains...)
 	kept, err := p.listOutcomes(ctx)
 	if err != nil {
 		return nil, failed(environment.KindUnavailable, "list images", err)
@@ -101,7 +118,13 @@ func (p *Provider) Remove(ctx context.Context, id string) error {
 	if isOutcome(id) {
 		return p.removeOutcome(ctx, id)
 	}
+	if group, ok := strings.CutPrefix(id, remainsPrefix); ok {
+		return removeGroup(ctx, p, group)
+	}
 	state, err := p.api.ContainerInspect(ctx, id)
+	if err == nil && state.Config != nil && state.Config.Labels[environment.LabelGroup] != "" {
+		return removeGroup(ctx, p, state.Config.Labels[environment.LabelGroup])
+	}
 	if err := p.remove(ctx, id); err != nil {
 		return err
 	}

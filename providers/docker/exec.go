@@ -57,7 +57,7 @@ func (neverTyped) Read([]byte) (int, error) { return 0, io.EOF }
 
 // execTo runs a command, on a terminal if one is given, and waits for the writers of its output.
 func (e *containerEnv) execTo(ctx context.Context, args []string, opts environment.ExecOptions, out *output, t *environment.Terminal) (int, error) {
-	cfg := container.ExecOptions{Cmd: args, Env: environ(opts.Env, e.tunnel.variables()), WorkingDir: opts.WorkDir, User: opts.User}
+	cfg := container.ExecOptions{Cmd: args, Env: environ(opts.Env, e.group.past(e.tunnel.variables())), WorkingDir: opts.WorkDir, User: opts.User}
 	if t != nil {
 		cfg.Tty, cfg.DetachKeys = true, neverDetach
 		if t.Size != (environment.TerminalSize{}) { // engines before 1.42 take no size here

@@ -65,7 +65,11 @@ func (e *containerEnv) SetNetwork(ctx context.Context, n environment.Network) er
 		return failedInside(environment.KindStart, "set the container's network", err)
 	}
 	tunnel := n.Mode == environment.NetworkAllowlist
-	err = e.connect(ctx, n.Public())
+	if e.group != nil {
+		err = e.group.check(n)
+	} else {
+		err = e.connect(ctx, n.Public())
+	}
 	if err == nil && tunnel {
 		err = e.tunnel.open(ctx, e)
 	}

@@ -42,6 +42,12 @@ const labelPrefix = "rollout."
 // LabelJob is a label of every environment and image that Rollout made.
 const LabelJob = labelPrefix + "job"
 
+// Labels of the containers, networks and volumes of an environment with services.
+const (
+	LabelGroup   = labelPrefix + "group"   // the same for all of one environment
+	LabelService = labelPrefix + "service" // the name of the service
+)
+
 // Map returns the labels as key and value strings.
 func (l Labels) Map() map[string]string {
 	m := map[string]string{
@@ -66,7 +72,7 @@ func (l Labels) Map() map[string]string {
 // none of the environment's labels, which new environments of the image would then have.
 func (l Labels) ImageMap() map[string]string {
 	m := l.Map()
-	for _, key := range []string{"directory", "workflow.run", "workflow.attempt", "workflow.job"} {
+	for _, key := range []string{"directory", "workflow.run", "workflow.attempt", "workflow.job", "group", "service"} {
 		if _, ok := m[labelPrefix+key]; !ok {
 			m[labelPrefix+key] = ""
 		}
