@@ -25,6 +25,8 @@ func TestContainersThatTheEngineDoesNotKnowAreNotListed(t *testing.T) {
 				{"Id": "dead", "Names": [], "State": "dead", "ImageID": "four", "Labels": {"rollout.job": "j"}}]`,
 			"containers/going/json": `{"Id": "going"}`,
 			"images/json":           `[]`,
+			"networks":              `[]`,
+			"volumes":               `{}`,
 		}[path]
 		if answer == "" {
 			w.WriteHeader(http.StatusNotFound)

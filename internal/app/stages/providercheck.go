@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/trial"
 	"github.com/org/rollout-action/internal/run/trial/images"
+	"github.com/org/rollout-action/internal/run/trial/services"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -171,7 +172,11 @@ func (p *Planned) neverCreated(ctx context.Context, provider environment.Provide
 			continue
 		}
 		seen[s.Task] = true
-		if err := checkCreation(ctx, provider, s.Limits(p.Job), s.Networks(p.Job)); err != nil && ctx.Err() == nil {
+		err := services.Check(provider, s.Task, s.Networks(p.Job))
+		if err == nil {
+			err = checkCreation(ctx, provider, s.Limits(p.Job), s.Networks(p.Job))
+		}
+		if err != nil && ctx.Err() == nil {
 			problems = append(problems, warningOf(diag.Diagnostic{File: p.Host.Paths.ShownTask(s.Task, s.Task.Files().Config)}, err))
 		}
 	}

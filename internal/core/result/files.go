@@ -52,6 +52,11 @@ const (
 	CommandDir  = "command"             // of the agent's execute script, or of the solution
 	VerifierDir = LogsDir + "/verifier" // of the verifier, with the other files that it left
 	LogsDir     = "logs"                // the environment's /logs
+	// ServicesDir has the log of each service of the environment, named like it with LogSuffix, and
+	// in VerifierServices those of the environment that only the tests have.
+	ServicesDir      = "services"
+	VerifierServices = "verifier"
+	LogSuffix        = ".log"
 	// ArtifactsDir has the files that the task wants to keep.
 	ArtifactsDir = "artifacts"
 	// LinksDir has the links of artifacts, in a file for each artifact that has some.

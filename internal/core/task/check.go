@@ -29,11 +29,6 @@ func checkFiles(t *Task, p *problems) {
 	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
 		p.warn(instructionFile, "is empty", purpose)
 	}
-	// Harbor knows no other name for compose: docker-compose.yml is a file like any other. Source:
-	// Harbor 0.22, src/harbor/environments/definition.py.
-	if isFile(t.FS, composeFile) {
-		p.add(composeFile, "is not supported: the environment is a single container", leaveOut)
-	}
 	if steps, _ := fs.Glob(t.FS, "steps/*/"+instructionFile); len(steps) > 0 {
 		p.add(steps[0], "is not supported: "+unsupported["steps"], leaveOut)
 	}
@@ -46,9 +41,6 @@ func checkFiles(t *Task, p *problems) {
 // checkTests finds the problems with the files of the tests, which may be in an image.
 func (p *problems) checkTests(t *Task) {
 	if _, bundled := t.Apart(false); bundled {
-		if isFile(t.FS, testsCompose) {
-			p.add(testsCompose, "is not supported: the environment is a single container", leaveOut)
-		}
 		return
 	}
 	if p.wantDirectory(t.FS, testsDir, "it holds test.sh, the script that writes the reward") {

@@ -83,6 +83,7 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		t.loadBench(p, l.Options)
 	} else {
 		t.Config, t.variables = loadConfig(t.FS, p, l.Options)
+		t.loadServices(p)
 		checkFiles(t, p)
 	}
 	t.has = map[string]bool{}

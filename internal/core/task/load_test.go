@@ -215,7 +215,7 @@ func TestLoadReportsProblemsWithFiles(t *testing.T) {
 		}, nil},
 		{"docker-compose.yaml", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "environment/docker-compose.yaml"), "x")
-		}, []string{`environment/docker-compose.yaml: is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`}},
+		}, []string{`environment/docker-compose.yaml: is not a mapping with the key services (leave the task out: exclude_tasks in the job)`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := newTask(t, nil)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/compose"
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/untrusted"
@@ -30,6 +31,9 @@ type Task struct {
 	imageOf     *Task           // the task with the same image; nil: this one. See Apart.
 	imageDir    string          // the directory of the image's files; "": as in Files
 	bench       *bench          // of FormatTerminalBench; else nil
+	// services and testsServices are docker-compose.yaml of environment and tests; nil: there is
+	// none. See Services.
+	services, testsServices *compose.File
 	// Missing: Dir does not exist (task_not_found).
 	Missing bool
 	// Nearest is a path with a similar name, for a Missing task; may be "".
@@ -200,13 +204,11 @@ const (
 	instructionFile = "instruction.md"
 	environmentDir  = "environment"
 	dockerfile      = "environment/Dockerfile"
-	composeFile     = "environment/docker-compose.yaml"
 	solutionDir     = "solution"
 	solutionScript  = "solution/solve.sh"
 	testsDir        = "tests"
 	testsScript     = "tests/test.sh"
 	testsDockerfile = "tests/Dockerfile"
-	testsCompose    = "tests/docker-compose.yaml"
 )
 
 // Err returns the problems that prevent the task from running, as a diag.List, or nil. A Missing

@@ -96,6 +96,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 	apart = &Task{
 		Name: t.Name, Dir: t.Dir, FS: t.FS, Format: t.Format, Config: t.Config, variables: t.variables,
 		GitCommitID: t.GitCommitID, RepoPath: t.RepoPath, Origin: t.Origin, has: maps.Clone(t.has), imageOf: t, bench: t.bench,
+		services: t.services,
 	}
 	apart.Config.Environment = *own
 	apart.Config.Environment.Networks = t.Config.Environment.Networks
@@ -113,7 +114,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 		*image = t.Config.Environment.DockerImage
 	}
 	if bundled {
-		apart.imageOf, apart.imageDir = nil, testsDir
+		apart.imageOf, apart.imageDir, apart.services = nil, testsDir, t.testsServices
 	}
 	return apart, bundled
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/networks"
+	"github.com/org/rollout-action/internal/run/trial/services"
 )
 
 // Again makes a trial begin with the outcome, the environment or the artifacts of an earlier one,
@@ -96,6 +98,9 @@ func artifactCopies(dir fs.FS, all []result.Artifact) ([]environment.Copy, error
 
 // restore starts an environment with the files of the one that the earlier trial kept.
 func (x *execution) restore(ctx context.Context) error {
+	if services.Needed(x.spec.Task) {
+		return failure.Newf(result.EnvironmentStartFailed, "the services of the task's docker-compose.yaml are not kept, so its environment cannot be continued: run the trial again")
+	}
 	before := x.spec.Again.Before.Environment
 	image := before.Image
 	if before.AgentLayer != nil {
@@ -124,7 +129,11 @@ func (x *execution) refill(ctx context.Context) error {
 		return err
 	}
 	opts := environment.CreateOptions{Image: ref, Files: append(kept, files...), Network: x.networks.Verify}
-	err = x.beginAgain(ctx, opts, x.opts.Provider.CreateEnvironment)
+	create, err := x.creation(ctx)
+	if err != nil {
+		return err
+	}
+	err = x.beginAgain(ctx, opts, create)
 	if errors.Is(err, environment.ErrNoImage) {
 		x.images.Forget(x.spec.Task, ref)
 	}

@@ -105,6 +105,7 @@ func (x *execution) moveToTests(ctx context.Context) error {
 // leaveAgent ends the agent's environment. If preserve_env may keep it, the end of the trial
 // decides.
 func (x *execution) leaveAgent(ctx context.Context) error {
+	keepServiceLogs(ctx, &x.agentRun)
 	live := x.live
 	ended := live.stop()
 	x.live, x.marker = nil, nil
@@ -137,6 +138,10 @@ func (x *execution) beginTests(ctx context.Context, carried []environment.Copy) 
 	if err != nil {
 		return imageError(err, pulled)
 	}
+	create, err := x.creation(ctx)
+	if err != nil {
+		return err
+	}
 	opts := environment.CreateOptions{Image: ref, Files: slices.Concat(x.logDirs(), carried), Network: x.networks.Verify}
 	of, made := x.Trial.Environment, &result.Environment{}
 	x.Trial.Environment = made
@@ -146,7 +151,7 @@ func (x *execution) beginTests(ctx context.Context, carried []environment.Copy) 
 		}
 		x.Trial.Environment = of
 	}()
-	err = x.begin(ctx, opts, x.opts.Provider.CreateEnvironment)
+	err = x.begin(ctx, opts, create)
 	if errors.Is(err, environment.ErrNoImage) {
 		x.images.Forget(x.spec.Task, ref)
 	}
@@ -160,6 +165,7 @@ func (x *execution) teardown(ctx context.Context) {
 		x.agentRun.teardown(ctx)
 		return
 	}
+	keepServiceLogs(ctx, &x.agentRun)
 	x.end(ctx, func(c context.Context) error {
 		var err error
 		if x.live != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/judging"
 	"github.com/org/rollout-action/internal/run/trial/layer"
 	"github.com/org/rollout-action/internal/run/trial/networks"
+	"github.com/org/rollout-action/internal/run/trial/services"
 	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
@@ -259,8 +260,11 @@ func (p *plan) taskTools(env map[string]string) {
 	env[presets.MCPVar] = string(text)
 }
 
-// cachesInstall reports whether the agent's install script runs once for many trials.
-func (p *plan) cachesInstall() bool { return p.spec.Agent.CachesInstall() }
+// cachesInstall reports whether the agent's install script runs once for many trials. A container
+// among services is no image for others.
+func (p *plan) cachesInstall() bool {
+	return p.spec.Agent.CachesInstall() && !services.Needed(p.spec.Task)
+}
 
 // layerInputs returns the inputs of the agent's layer on an image.
 func (p *plan) layerInputs(provider, imageID string) layer.Inputs {

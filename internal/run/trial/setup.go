@@ -64,7 +64,11 @@ func (x *agentRun) start(ctx context.Context, ref string) error {
 		return err
 	}
 	opts := environment.CreateOptions{Image: ref, Files: files, Network: x.initialNetwork(x.layer != nil)}
-	err = x.begin(ctx, opts, x.opts.Provider.CreateEnvironment)
+	create, err := x.creation(ctx)
+	if err != nil {
+		return err
+	}
+	err = x.begin(ctx, opts, create)
 	if errors.Is(err, environment.ErrNoImage) {
 		if x.layer != nil {
 			x.layer.Drop()

@@ -17,6 +17,7 @@ func (x *agentRun) teardown(ctx context.Context) {
 	if x.live == nil {
 		return
 	}
+	keepServiceLogs(ctx, x)
 	x.end(ctx, func(c context.Context) error {
 		err := x.endEnvironment(c)
 		x.NoteEnvironmentCost(x.live.env)

@@ -21,14 +21,22 @@ type Store struct {
 	forceBuild bool
 
 	mu     sync.Mutex
-	images map[*task.Task]*image
+	images map[key]*image
 }
 
 // NewStore returns the store of one job. With forceBuild, images are built without the provider's
 // cache, and a Dockerfile is used even if the task names an image.
 func NewStore(p environment.Provider, forceBuild bool) *Store {
-	return &Store{provider: p, forceBuild: forceBuild, images: map[*task.Task]*image{}}
+	return &Store{provider: p, forceBuild: forceBuild, images: map[key]*image{}}
 }
+
+// key identifies an image: that of a task, or of one of its services.
+type key struct {
+	task    *task.Task
+	service string // "": the task's
+}
+
+func imageOf(t *task.Task) key { return key{task: t.ImageOf()} }
 
 // image is the image of a task. Its fields may be read after done is closed.
 type image struct {
@@ -47,10 +55,15 @@ var ErrNotDefined = errors.New("the task has neither environment/Dockerfile nor 
 // waits for another call that is making it. timeout limits the time of this call's own build or
 // pull; a call that waits ends with ctx.
 func (s *Store) Get(ctx context.Context, t *task.Task, timeout time.Duration, progress func(string)) (string, error) {
+	return s.get(ctx, imageOf(t), timeout, func(ctx context.Context) (string, error) { return s.request(ctx, t, progress) })
+}
+
+// get returns the reference of an image, which request makes.
+func (s *Store) get(ctx context.Context, of key, timeout time.Duration, request requestFunc) (string, error) {
 	for {
-		entry, mine := s.entry(t)
+		entry, mine := s.entry(of)
 		if mine {
-			s.build(ctx, entry, t, timeout, progress)
+			s.build(ctx, entry, of, timeout, request)
 			return entry.ref, entry.err
 		}
 		select {
@@ -64,30 +77,33 @@ func (s *Store) Get(ctx context.Context, t *task.Task, timeout time.Duration, pr
 	}
 }
 
-// entry returns the task's image. If mine is true, the caller has to make it.
-func (s *Store) entry(t *task.Task) (entry *image, mine bool) {
+// requestFunc makes an image, or finds it.
+type requestFunc func(context.Context) (ref string, err error)
+
+// entry returns an image. If mine is true, the caller has to make it.
+func (s *Store) entry(of key) (entry *image, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry, ok := s.images[t.ImageOf()]
+	entry, ok := s.images[of]
 	if !ok {
 		entry = &image{done: make(chan struct{})}
-		s.images[t.ImageOf()] = entry
+		s.images[of] = entry
 	}
 	return entry, !ok
 }
 
-func (s *Store) build(ctx context.Context, entry *image, t *task.Task, timeout time.Duration, progress func(string)) {
+func (s *Store) build(ctx context.Context, entry *image, of key, timeout time.Duration, request requestFunc) {
 	defer func() {
 		entry.abandoned = entry.err != nil && ctx.Err() != nil
 		if entry.abandoned || environment.IsTransient(entry.err) || environment.MachineFault(entry.err) != nil {
 			s.mu.Lock()
-			delete(s.images, t.ImageOf())
+			delete(s.images, of)
 			s.mu.Unlock()
 		}
 		close(entry.done)
 	}()
 	entry.err = errors.New("making the image was interrupted by a crash") // if make panics
-	entry.ref, entry.err = s.make(ctx, t, timeout, progress)
+	entry.ref, entry.err = makeWithin(ctx, timeout, request)
 	if entry.err == nil {
 		entry.id, _ = environment.ImageID(ctx, s.provider, entry.ref) // "" if it cannot be determined
 	}
@@ -97,7 +113,7 @@ func (s *Store) build(ctx context.Context, entry *image, t *task.Task, timeout t
 // is unknown.
 func (s *Store) ID(t *task.Task, ref string) string {
 	s.mu.Lock()
-	entry, ok := s.images[t.ImageOf()]
+	entry, ok := s.images[imageOf(t)]
 	s.mu.Unlock()
 	if !ok {
 		return ""
@@ -113,37 +129,51 @@ func (s *Store) ID(t *task.Task, ref string) string {
 	return entry.id
 }
 
-func (s *Store) make(ctx context.Context, t *task.Task, timeout time.Duration, progress func(string)) (string, error) {
+func makeWithin(ctx context.Context, timeout time.Duration, request requestFunc) (string, error) {
 	ctx, cancel := awake.WithTimeoutCause(ctx, timeout, environment.ErrTimeout)
 	defer cancel()
-	ref, err := s.request(ctx, t, progress)
+	ref, err := request(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), environment.ErrTimeout) {
 		return "", fmt.Errorf("%w: %w", environment.ErrTimeout, err)
 	}
 	return ref, err
 }
 
-// Forget forgets the task's image whose reference is ref, so that the next trial of the task makes
-// it again.
+// Forget forgets the task's image whose reference is ref, and those of its services, so that the
+// next trial of the task makes them again.
 func (s *Store) Forget(t *task.Task, ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry, ok := s.images[t.ImageOf()]
-	if !ok {
-		return
-	}
-	select {
-	case <-entry.done:
-		if entry.ref == ref {
-			delete(s.images, t.ImageOf())
+	for of, entry := range s.images {
+		if of.task != t.ImageOf() {
+			continue
 		}
-	default: // it is being made again
+		select {
+		case <-entry.done:
+			if entry.ref == ref || of.service != "" {
+				delete(s.images, of)
+			}
+		default: // it is being made again
+		}
 	}
 }
 
 // Pulls reports whether the task's image is pulled and not built.
-func (s *Store) Pulls(t *task.Task) bool {
-	return t.Config.Environment.DockerImage != "" && !(s.forceBuild && t.HasDockerfile())
+func (s *Store) Pulls(t *task.Task) bool { return s.pulls(t) != "" }
+
+// pulls returns the reference of the task's image if it is pulled, otherwise "". An image that
+// docker-compose.yaml gives main counts if there is nothing to build.
+func (s *Store) pulls(t *task.Task) string {
+	own := t.Services().MainImage()
+	switch builds := own.Build != nil || t.HasDockerfile(); {
+	case s.forceBuild && builds:
+		return ""
+	case t.Config.Environment.DockerImage != "":
+		return t.Config.Environment.DockerImage
+	case builds:
+		return ""
+	}
+	return own.Ref
 }
 
 // Check returns the reason why there will never be an image of the task, if the provider knows that
@@ -153,8 +183,8 @@ func (s *Store) Check(ctx context.Context, t *task.Task) error {
 	if !ok {
 		return nil
 	}
-	if s.Pulls(t) {
-		return checker.CheckPull(ctx, t.Config.Environment.DockerImage)
+	if ref := s.pulls(t); ref != "" {
+		return checker.CheckPull(ctx, ref)
 	}
 	opts, err := s.buildOptions(t)
 	if err != nil {
@@ -164,8 +194,7 @@ func (s *Store) Check(ctx context.Context, t *task.Task) error {
 }
 
 func (s *Store) request(ctx context.Context, t *task.Task, progress func(string)) (string, error) {
-	if s.Pulls(t) {
-		ref := t.Config.Environment.DockerImage
+	if ref := s.pulls(t); ref != "" {
 		return ref, s.provider.PullImage(ctx, ref, progress)
 	}
 	opts, err := s.buildOptions(t)
@@ -177,6 +206,9 @@ func (s *Store) request(ctx context.Context, t *task.Task, progress func(string)
 }
 
 func (s *Store) buildOptions(t *task.Task) (environment.BuildOptions, error) {
+	if own := t.Services().MainImage(); own.Build != nil {
+		return s.serviceBuild(t, "", *own.Build)
+	}
 	if !t.HasDockerfile() {
 		return environment.BuildOptions{}, ErrNotDefined
 	}

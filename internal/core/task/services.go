@@ -1,0 +1,65 @@
+package task
+
+import (
+	"cmp"
+	"maps"
+	"path"
+
+	"github.com/org/rollout-action/internal/core/compose"
+	"github.com/org/rollout-action/internal/lib/diag"
+)
+
+// Services returns the docker-compose.yaml of the task's environment; nil: there is none. The
+// settings of main that every provider has are in Config and EnvironmentEnv. It must not change.
+func (t *Task) Services() *compose.File { return t.services }
+
+// loadServices reads the files of services.
+func (t *Task) loadServices(p *problems) {
+	env := &t.Config.Environment
+	if t.services = p.compose(environmentDir, t.variables.environment); t.services != nil {
+		main := t.services.Services.Main
+		env.WorkDir = cmp.Or(env.WorkDir, main.WorkDir)
+		t.variables.environment = over(main.Env, t.variables.environment)
+	}
+	if _, bundled := t.Apart(false); bundled {
+		variables := t.variables.environment
+		if t.variables.apart {
+			variables = t.variables.separate
+		}
+		t.testsServices = p.compose(testsDir, variables)
+	}
+}
+
+// over returns the variables of two sources. Those of the second win, as in Harbor.
+func over(first, second map[string]string) map[string]string {
+	all := maps.Clone(first)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, second)
+	return all
+}
+
+// compose reads the docker-compose.yaml in a directory of the task; nil: there is none, or it has
+// problems, which p has then. Harbor knows no other name: docker-compose.yml is a file like any
+// other. Source: Harbor 0.26, src/harbor/environments/definition.py.
+func (p *problems) compose(dir string, variables map[string]string) *compose.File {
+	name := path.Join(dir, compose.Name)
+	if !isFile(p.task.FS, name) {
+		return nil
+	}
+	file, found := compose.Read(compose.Source{FS: p.task.FS, Dir: dir, Lookup: func(name string) (string, bool) {
+		value, ok := variables[name]
+		return value, ok
+	}})
+	for _, problem := range found {
+		d := diag.Diagnostic{File: p.path(name), Line: problem.Line, Column: problem.Column, Message: problem.Message, Hint: problem.Hint}
+		if problem.Warning {
+			d.Severity = diag.Warning
+		} else {
+			d.Hint = cmp.Or(d.Hint, leaveOut)
+		}
+		p.list = append(p.list, d)
+	}
+	return file
+}

@@ -1,0 +1,98 @@
+// Package services prepares the services of a task's docker-compose.yaml for a trial. It runs no
+// agent.
+package services
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/compose"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/run/trial/images"
+)
+
+// Needed reports whether an environment of t needs a provider that can run services: t has some, or
+// settings of main that only containers of an engine have.
+func Needed(t *task.Task) bool {
+	f := t.Services()
+	return f != nil && (len(f.Services.Others) > 0 || f.Special != "")
+}
+
+// Check returns the reason why p can never run the services of t with these networks, or nil.
+func Check(p environment.Provider, t *task.Task, n task.Networks) error {
+	if !Needed(t) {
+		return nil
+	}
+	f := t.Services()
+	if _, ok := environment.As[environment.ServiceProvider](p); !ok {
+		what := "has the services " + strings.Join(f.Services.Names(), ", ")
+		if len(f.Services.Others) == 0 {
+			what = "has services.main." + f.Special
+		}
+		return &environment.Error{
+			Kind: environment.KindStart, Err: fmt.Errorf("%s %s, and the provider %s runs single containers: %w", compose.Name, what, p.Name(), errors.ErrUnsupported),
+			Hint: "use a provider that can, such as docker (environment.type), or leave the task out: exclude_tasks in the job",
+		}
+	}
+	if public := n.Agent.Public(); n.Install.Public() != public || n.Verify.Public() != public {
+		return &environment.Error{
+			Kind: environment.KindStart, Err: errors.New("the network is public in one phase and restricted in another, which services cannot follow"),
+			Hint: "set one network for all phases: environment.network in the job",
+		}
+	}
+	return nil
+}
+
+func isolated(n task.Networks) bool {
+	return !n.Install.Public() && !n.Agent.Public() && !n.Verify.Public()
+}
+
+// Maker makes the images of services.
+type Maker struct {
+	Images   *images.Store
+	Timeout  time.Duration // of one image
+	Progress func(string)
+}
+
+// Prepare returns the services of t with their images.
+func (m Maker) Prepare(ctx context.Context, t *task.Task, n task.Networks) (environment.Services, error) {
+	s := t.Services().Services
+	s.Others, s.Isolated = slices.Clone(s.Others), isolated(n)
+	for i, other := range s.Others {
+		ref, err := m.Images.Service(ctx, t, other.Name, m.Timeout, m.Progress)
+		if err != nil {
+			return s, fmt.Errorf("the image of service %s: %w", other.Name, err)
+		}
+		s.Others[i].Image = ref
+	}
+	return s, nil
+}
+
+// Logs passes the log of each service to log, and returns the errors of reading them. Environments
+// without services have none.
+func Logs(ctx context.Context, env environment.Environment, log environment.ServiceLog) error {
+	host, ok := environment.As[environment.ServiceHost](env)
+	if !ok {
+		return nil
+	}
+	return host.ServiceLogs(ctx, log)
+}
+
+// Container returns the environment of a service: env itself for main.
+func Container(env environment.Environment, service string) (environment.Environment, error) {
+	if cmp.Or(service, environment.MainService) == environment.MainService {
+		return env, nil
+	}
+	if host, ok := environment.As[environment.ServiceHost](env); ok {
+		if found, ok := host.Service(service); ok {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("the environment has no service %s", service)
+}
