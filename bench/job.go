@@ -95,6 +95,15 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 	return &stage{loaded: loaded, set: set, provider: provider, image: image, dir: filepath.Join(dir, "jobs")}, err
 }
 
+// withFreshTests returns the same job, whose tests run in an environment of their own.
+func (s *stage) withFreshTests() *stage {
+	loaded := *s.loaded
+	loaded.Job.Verifier.Environment, loaded.Job.Artifacts = config.VerifierFresh, []string{"/tmp/hello.txt"}
+	fresh := *s
+	fresh.loaded, fresh.dir = &loaded, s.dir+"-fresh"
+	return &fresh
+}
+
 // withModels adds a model to the job.
 func (s *stage) withModels() error {
 	m, err := gateway.New(gateway.Config{Name: "m", API: chat.Name, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://model.invalid"})

@@ -44,11 +44,13 @@ const oneTrial = "a job of one hello trial, everything written"
 var measurements = []measurement{
 	{"docker.sequential", "ms", oneTrial, "the same engine calls made bare, nothing written", atMost("ratio", 1.15), pairs{2, 1, 1}},
 	{"docker.run", "ms", oneTrial, "docker run --rm IMAGE true", atMost("ratio", 2.2), pairs{2, 1, 1}},
+	{"docker.fresh", "ms", oneTrial + ", its tests in a fresh environment", "the same with the tests in the agent's", atMost("ratio", 2), pairs{2, 1, 1}},
 	{"docker.parallel", "trials/s", "a job of 24 hello trials by 8 workers", "as many bare trials by 8 goroutines", atLeast("ratio", 0.9), pairs{0, 5, 2}},
 
 	{"sandbox.trial", "ms", oneTrial + ", as root", "", atMost("ours", 60), pairs{2, 1, 1}},
 	{"sandbox.user", "ms", oneTrial + ", as an ordinary user", "", atMost("ours", 120), pairs{2, 1, 1}},
 	{"sandbox.network", "ms", oneTrial + ", in its own network", "the same on this machine's network", atMost("difference", 5), pairs{2, 1, 1}},
+	{"sandbox.fresh", "ms", oneTrial + ", its tests in a fresh environment", "the same with the tests in the agent's", atMost("difference", 40), pairs{2, 1, 5}},
 	{"sandbox.download", "MB/s", "a download in a sandbox with its own network", "the same by a process of this machine, over its loopback device", atLeast("ours", 100), pairs{1, 4, 3}},
 	{"sandbox.docker", "ms", oneTrial, "the same job on a Docker engine", atMost("ratio", 1.0/8), pairs{2, 1, 1}},
 	{"sandbox.parallel", "trials/s", "a job of 48 hello trials by 8 workers", "", atLeast("ours", 25), pairs{1, 4, 3}},

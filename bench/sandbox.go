@@ -52,6 +52,9 @@ func (b *bench) sandbox(ctx context.Context) error {
 	for _, step := range []func() error{
 		func() error { return b.users(ctx, one) },
 		func() error { return b.measure(ctx, measuring{"sandbox.network", one, shared.trials(1, 1)}) },
+		func() error {
+			return b.measure(ctx, measuring{"sandbox.fresh", ours.withFreshTests().trials(1, 1), one})
+		},
 		func() error { return b.downloads(ctx, ours, server) },
 		func() error {
 			parallel := perSecond(sandboxTrials, ours.trials(sandboxTrials, workers))
