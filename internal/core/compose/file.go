@@ -2,6 +2,7 @@ package compose
 
 import (
 	"io/fs"
+	"strings"
 
 	"github.com/org/rollout-action/internal/core/environment"
 )
@@ -37,6 +38,19 @@ func (f *File) MainImage() Image {
 		return Image{}
 	}
 	return f.Images[environment.MainService]
+}
+
+// Unpinned reports whether an image is pulled by a name that may get another content. f may be nil.
+func (f *File) Unpinned() bool {
+	if f == nil {
+		return false
+	}
+	for _, i := range f.Images {
+		if i.Build == nil && i.Ref != "" && !strings.Contains(i.Ref, "@sha256:") {
+			return true
+		}
+	}
+	return false
 }
 
 // Source is the file and its surroundings.

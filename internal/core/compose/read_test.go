@@ -94,6 +94,19 @@ volumes:
 	}
 }
 
+func TestUnpinned(t *testing.T) {
+	var none *File
+	if none.Unpinned() {
+		t.Error("no file is unpinned")
+	}
+	for image, want := range map[string]bool{"image: x:1": true, "image: x@sha256:" + strings.Repeat("0", 64): false, "build: .": false, "{image: x, build: .}": false} {
+		file, problems := read(t, "services:\n  db: {"+strings.Trim(image, "{}")+"}\n", nil)
+		if len(problems) > 0 || file.Unpinned() != want {
+			t.Errorf("%s: %v, want %t", image, problems, want)
+		}
+	}
+}
+
 // Nothing that a container would have of the machine gets in.
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{

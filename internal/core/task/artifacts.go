@@ -45,7 +45,7 @@ func (s *service) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, _
 	if n.Kind == fields.Text && n.Text == "main" {
 		return true
 	}
-	return d.Wrong(n, p, leaveOut, "%q is not supported: the environment is a single container", p)
+	return d.Wrong(n, p, leaveOut, "%q is not supported: only main is", p)
 }
 
 // artifacts returns the valid artifacts.

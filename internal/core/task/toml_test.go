@@ -196,12 +196,12 @@ os = "windows"
 mcp_servers = [{ name = "x" }]
 skills_dir = "/skills"
 `, []string{
-			`task.toml:2:37: "artifacts[0].service" is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`,
+			`task.toml:2:37: "artifacts[0].service" is not supported: only main is (leave the task out: exclude_tasks in the job)`,
 			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect yet (there are no steps, so there is one reward)`,
 			`task.toml:4:3: "steps" is not supported: a task is one instruction and one verifier (leave the task out: exclude_tasks in the job)`,
 			`task.toml:9:1: "verifier.environment_mode" is shared, but there is "verifier.environment" (remove one of them)`,
 			`task.toml:10:17: "verifier.environment.gpus" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
-			`task.toml:11:32: "verifier.collect[0].service" is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`,
+			`task.toml:11:32: "verifier.collect[0].service" is not supported: only main is (leave the task out: exclude_tasks in the job)`,
 			`task.toml:15:1: "environment.gpus" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:16:1: "environment.gpu_types" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:17:1: "environment.tpu" is not supported: environments have no TPU (leave the task out: exclude_tasks in the job)`,

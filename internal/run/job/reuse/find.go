@@ -192,6 +192,8 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok b
 		return OtherConfig, false
 	case e.Base != nil, e.Verifier != nil && e.Verifier.Base != nil:
 		return OtherImage, false
+	case spec.Task.Services().Unpinned(): // results do not have the images of services
+		return UnknownImage, false
 	}
 	why, ok = otherImage(e.Image, e.ImageID, spec.Task, same)
 	of, _ := spec.Task.Apart(false)
