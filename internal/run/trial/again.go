@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
@@ -128,7 +129,11 @@ func (x *execution) refill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := environment.CreateOptions{Image: ref, Files: append(kept, files...), Network: x.networks.Verify}
+	mounted, err := x.mounted()
+	if err != nil {
+		return err
+	}
+	opts := environment.CreateOptions{Image: ref, Files: slices.Concat(mounted, kept, files), Network: x.networks.Verify}
 	create, err := x.creation(ctx)
 	if err != nil {
 		return err

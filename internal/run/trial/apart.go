@@ -142,7 +142,11 @@ func (x *execution) beginTests(ctx context.Context, carried []environment.Copy) 
 	if err != nil {
 		return err
 	}
-	opts := environment.CreateOptions{Image: ref, Files: slices.Concat(x.logDirs(), carried), Network: x.networks.Verify}
+	mounted, err := x.mounted()
+	if err != nil {
+		return err
+	}
+	opts := environment.CreateOptions{Image: ref, Files: slices.Concat(mounted, x.logDirs(), carried), Network: x.networks.Verify}
 	of, made := x.Trial.Environment, &result.Environment{}
 	x.Trial.Environment = made
 	defer func() { // also when a provider panics

@@ -146,11 +146,7 @@ func taskFiles(spec Spec, job config.Job) ([]environment.Copy, error) {
 		return nil, failure.Unreadable(spec.Task.Files().Instruction, err)
 	}
 	dir, name := path.Split(job.InstructionPath)
-	files, err := mounts(spec.Task, false)
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, environment.Copy{Src: memfs.Dir{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)})
+	files := []environment.Copy{{Src: memfs.Dir{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)}}
 	if spec.Agent.Name == agent.Oracle {
 		solution, err := spec.Task.Solution()
 		if err != nil {
@@ -163,8 +159,16 @@ func taskFiles(spec Spec, job config.Job) ([]environment.Copy, error) {
 	return files, nil
 }
 
-// mounts returns the task's files that its environment has in addition to those of the image; again
-// selects those that the agent must not have changed.
+// mounted returns the task's files that its environments have in addition to those of the image.
+// They come before all others, because some replace a directory.
+func (p *plan) mounted() ([]environment.Copy, error) {
+	if p.role.judges {
+		return nil, nil
+	}
+	return mounts(p.spec.Task, false)
+}
+
+// mounts returns the files of mounted; again selects those that the agent must not have changed.
 func mounts(t *task.Task, again bool) ([]environment.Copy, error) {
 	all, err := t.Mounts()
 	if err != nil {

@@ -63,6 +63,13 @@ func (x *agentRun) start(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
+	if x.making == nil {
+		mounted, err := x.mounted()
+		if err != nil {
+			return err
+		}
+		files = append(mounted, files...)
+	}
 	opts := environment.CreateOptions{Image: ref, Files: files, Network: x.initialNetwork(x.layer != nil)}
 	create, err := x.creation(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 )
 
@@ -91,6 +92,20 @@ func TestTasksOfTerminalBench(t *testing.T) {
 				files: oldTask("", "    environment: [\"TEST_DIR=/tests\"]\n    volumes: [\"./data:/tmp/task\", \"./data:/tmp/safe:ro\", \"./task.yaml:/tmp/one/t.yaml\", \"./none:/tmp/none\"]\n", map[string]string{
 					"data/data.txt": "42\n",
 					"run-tests.sh":  "[ \"$(cat /tmp/task/data.txt /tmp/safe/data.txt)\" = $'x\\n42' ] && [ -e /tmp/one/t.yaml -a -d /tmp/none ] || echo 43 >/tmp/answer\n. /tests/check.sh\n",
+				}),
+			},
+			want: want{reward: "1"},
+		},
+		{
+			name: "volumes are there for tests in a fresh environment, under what is carried over",
+			story: story{
+				agent: script("echo 42 >/tmp/task/answer; rm /tmp/task/data.txt"),
+				job: func(j *config.Job) {
+					j.Verifier.Environment = config.VerifierFresh
+					j.Artifacts = []string{"/tmp/task/answer"}
+				},
+				files: oldTask("", "    environment: [\"TEST_DIR=/tests\"]\n    volumes: [\"./data:/tmp/task\"]\n", map[string]string{
+					"data/data.txt": "x\n", "run-tests.sh": "[ -e /tmp/task/data.txt ] && cp /tmp/task/answer /tmp/answer\n. /tests/check.sh\n",
 				}),
 			},
 			want: want{reward: "1"},
