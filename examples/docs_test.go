@@ -180,9 +180,13 @@ func checkTaskToml(t *testing.T, where string, text []byte) {
 		ofDataset, text = text, []byte("version = \"1.0\"\n")
 	}
 	dir := filepath.Join(t.TempDir(), "task")
-	for name, content := range map[string][]byte{
+	files := map[string][]byte{
 		"../lint.toml": ofDataset, "task.toml": text, "instruction.md": []byte("do it"), "tests/test.sh": []byte("true\n"), "environment/Dockerfile": []byte("FROM debian:bookworm\n"),
-	} {
+	}
+	for _, step := range regexp.MustCompile(`(?m)^\[\[steps\]\]\nname = "(.*)"`).FindAllSubmatch(text, -1) {
+		files["steps/"+string(step[1])+"/instruction.md"] = []byte("do it")
+	}
+	for name, content := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

@@ -366,6 +366,10 @@ type Trial struct {
 	Rewards   map[string]float64 `json:"rewards,omitempty"`
 	Artifacts []Artifact         `json:"artifacts,omitempty"` // in the task's order
 
+	// Steps are the steps of a task with steps that began, in the task's order. Reward, Rewards and
+	// Usage combine theirs; Error is that of the first step with one.
+	Steps []StepRun `json:"steps,omitempty"`
+
 	// Agents are the trial's agent and its judges, in this order; empty in a trial without judges.
 	Agents []AgentRun `json:"agents,omitempty"`
 	// TestsReward is the reward of the tests in a trial with judges. Reward is then the value of

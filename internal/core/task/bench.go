@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/core/task/terminalbench"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/fields"
@@ -68,7 +69,7 @@ type bench struct {
 // isBench reports whether the task in fsys is one of terminal-bench before version 2. One that has
 // been converted has a task.toml, too.
 func isBench(fsys fs.FS) bool {
-	return !isFile(fsys, configFile) && !isFile(fsys, instructionFile) && terminalbench.Is(fsys)
+	return !taskdir.IsFile(fsys, configFile) && !taskdir.IsFile(fsys, instructionFile) && terminalbench.Is(fsys)
 }
 
 // benchBuildSec is the time for building an image. Terminal-bench has no limit.
@@ -78,7 +79,7 @@ const benchBuildSec = 60 * 60
 func (t *Task) loadBench(p *problems, opts Options) {
 	d, found := terminalbench.Read(t.FS)
 	b := &bench{Definition: d, solutionName: terminalbench.SolutionFile}
-	if !isFile(t.FS, terminalbench.SolutionFile) && isFile(t.FS, terminalbench.CommandsFile) {
+	if !taskdir.IsFile(t.FS, terminalbench.SolutionFile) && taskdir.IsFile(t.FS, terminalbench.CommandsFile) {
 		b.solutionName = terminalbench.CommandsFile
 	}
 	t.Format, t.bench = FormatTerminalBench, b
@@ -189,7 +190,7 @@ func (b *bench) tests(fsys fs.FS) (fs.FS, error) {
 			return nil, err
 		}
 	}
-	return added{follow{below}, memfs.Dir{terminalbench.TestScript: {Data: script, Mode: 0o755}}}, nil
+	return added{taskdir.Follow(below), memfs.Dir{terminalbench.TestScript: {Data: script, Mode: 0o755}}}, nil
 }
 
 // added is a directory with some files added at its top, except those that it has itself.

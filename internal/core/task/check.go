@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/core/task/taskdir"
 )
 
 const (
@@ -25,16 +27,28 @@ func checkFiles(t *Task, p *problems) {
 	if t.Config.Environment.DockerImage == "" && p.list.Err() == nil {
 		p.wantDirectory(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
 	}
-	const purpose = "it is the agent's instruction"
-	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
-		p.warn(instructionFile, "is empty", purpose)
+	if len(t.Config.Steps) == 0 {
+		p.checkInstruction(t.FS, instructionFile)
 	}
-	if steps, _ := fs.Glob(t.FS, "steps/*/"+instructionFile); len(steps) > 0 {
-		p.add(steps[0], "is not supported: "+unsupported["steps"], leaveOut)
+	if len(t.Config.Steps) > 0 {
+		p.checkSteps(t)
+		p.checkOptional(t.FS, testsDir)
+	} else {
+		if steps, _ := fs.Glob(t.FS, stepsDir+"/*/"+instructionFile); len(steps) > 0 && p.list.Err() == nil {
+			p.warn(steps[0], "has no effect", "name the steps in "+configFile+": [[steps]]")
+		}
+		p.checkTests(t)
 	}
-	p.checkTests(t)
 	if _, err := fs.Stat(t.FS, solutionDir); !errors.Is(err, fs.ErrNotExist) && p.wantDirectory(t.FS, solutionDir, "") {
 		p.checkCopied(t.FS, solutionDir)
+	}
+}
+
+// checkInstruction finds the problems with an instruction.
+func (p *problems) checkInstruction(fsys fs.FS, name string) {
+	const purpose = "it is the agent's instruction"
+	if text, ok := p.readFile(fsys, name, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
+		p.warn(name, "is empty", purpose)
 	}
 }
 
@@ -84,7 +98,7 @@ func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 		p.add(name, fmt.Sprintf("is a link to %q, which does not exist", target), hint)
 	case linkErr == nil && errors.Is(err, syscall.ELOOP):
 		p.add(name, fmt.Sprintf("is a link to %q, which is part of a loop", target), hint)
-	case linkErr == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errNotRegular):
+	case linkErr == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, taskdir.ErrNotRegular):
 		p.add(name, fmt.Sprintf("is a link to %q, which is outside of the task", target), "copy the link's target into the task")
 	case errors.Is(err, fs.ErrNotExist):
 		p.add(name, "is missing", hint)
@@ -124,7 +138,7 @@ func (c *copyCheck) directory(dir string, around []fs.FileInfo) {
 		if c.entries++; c.entries > maxEntries {
 			return
 		}
-		c.entry(join(dir, e.Name()), e, around)
+		c.entry(taskdir.Join(dir, e.Name()), e, around)
 	}
 }
 
@@ -155,7 +169,7 @@ func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
 	case info.Mode().IsRegular():
 		c.readable(name)
 	default:
-		c.add(name, "is "+errNotRegular.Error(), "")
+		c.add(name, "is "+taskdir.ErrNotRegular.Error(), "")
 	}
 }
 

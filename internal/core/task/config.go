@@ -104,9 +104,11 @@ func (r *reader) read() (c Config, vars variables) {
 	vars.apart, vars.fresh = f.Verifier.Own.given, f.Verifier.Own.fresh
 	vars.separate = r.expand(separateAt.Child("env"), f.Verifier.Own.Env, r.Problems, &vars.unset)
 	vars.verifier = r.expand(fields.Path{"verifier", "env"}, f.Verifier.Env, r.Problems, &vars.unset)
+	vars.image = f.Verifier.Own.image()
 	var solution fields.Problems
 	vars.solution = r.expand(fields.Path{"solution", "env"}, f.Solution.Env, &solution, &vars.solutionUnset)
 	vars.solutionProblems = solution.All(r.Root.At.File)
+	r.steps(&c, &vars)
 	return c, vars
 }
 
@@ -222,6 +224,11 @@ func (r *reader) spellings() {
 	}
 	r.environmentSpellings(r.Root.Given("environment"))
 	r.environmentSpellings(r.Root.Given(separateAt...))
+	if steps := r.Root.Given("steps"); steps != nil && steps.Kind == fields.List {
+		for _, step := range steps.Items {
+			r.environmentSpellings(step.Given(separateAt...))
+		}
+	}
 }
 
 // onlyOurs are keys of an environment that Harbor does not have.

@@ -16,6 +16,9 @@ type variables struct {
 	environment, verifier, solution map[string]string
 	separate                        map[string]string // of the tests' environment, if apart
 	apart, fresh                    bool              // verifier.environment is a table, or the text fresh
+	image                           string            // of that table
+	outerImage                      string            // of the task's table, for a step
+	steps                           []variables       // of the steps, complete
 	solutionProblems                diag.List         // problems that only affect the oracle
 	unset, solutionUnset            []string          // see Unset
 	harborKey                       string            // see harborKeys

@@ -38,6 +38,9 @@ type Rules struct {
 	ExitCodeCounts bool
 	// VerifyAfterFailure: the verifier runs even if the agent failed or timed out.
 	VerifyAfterFailure bool
+	// PartialSteps: the reward of a task with steps is that of its steps with a reward, even if
+	// others failed.
+	PartialSteps bool
 	// JSONFirst: reward.json wins over reward.txt, not vice versa.
 	JSONFirst bool
 	// LenientRewards: numbers are parsed like Python's float and pydantic do ("1_0", true, "0.5").
@@ -72,6 +75,7 @@ func (t *Task) Rules() Rules {
 		return Rules{
 			TestScript: "test.sh", SolutionScript: "solve.sh",
 			VerifyAfterFailure: true,
+			PartialSteps:       true,
 			JSONFirst:          true,
 			LenientRewards:     true,
 			RunAsPrograms:      true,

@@ -14,7 +14,7 @@ import (
 // harborKeys lists keys of task.toml that only Harbor uses, the clearest sign first.
 // Source: Harbor 0.22, src/harbor/models/task/config.py.
 var harborKeys = []fields.Path{
-	{"schema_version"}, {"steps"}, {"multi_step_reward_strategy"}, {"task", "name"},
+	{"schema_version"}, {"task", "name"},
 	{"verifier", "network_mode"}, {"agent", "network_mode"},
 	{"environment", "network_mode"}, {"environment", "allow_internet"},
 	{"environment", "os"}, {"environment", "gpus"}, {"environment", "gpu_types"}, {"environment", "tpu"},

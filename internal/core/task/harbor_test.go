@@ -287,9 +287,9 @@ func TestInstructionLeavesOutCanaries(t *testing.T) {
 	}
 }
 
-func TestStepsAreNotSupported(t *testing.T) {
+func TestStepsThatTheTaskDoesNotNameHaveNoEffect(t *testing.T) {
 	task := loadWith(t, Options{Format: FormatHarbor}, map[string]string{"steps/one/instruction.md": "x"})
-	if text := task.Problems.Error(); !strings.Contains(text, filepath.Join("steps", "one", "instruction.md")+": is not supported") {
+	if text := task.Problems.Error(); task.Err() != nil || !strings.Contains(text, filepath.Join("steps", "one", "instruction.md")+": warning: has no effect") {
 		t.Errorf("problems: %s", text)
 	}
 }

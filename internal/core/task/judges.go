@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/fields"
@@ -112,7 +113,7 @@ func readBounded(fsys fs.FS, name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errNotRegular
+		return nil, taskdir.ErrNotRegular
 	case info.Size() > maxJudgeFile:
 		return nil, fmt.Errorf("it is larger than %d MiB", maxJudgeFile>>20)
 	}

@@ -15,42 +15,31 @@ const leaveOut = "leave the task out: exclude_tasks in the job"
 // does not support: a task that sets one is invalid. The text is the reason. Source: Harbor 0.22,
 // src/harbor/models/task/config.py.
 var unsupported = map[string]string{
-	"steps":                 "a task is one instruction and one verifier",
 	"environment.os":        "environments run Linux",
 	"environment.gpus":      "environments have no GPU",
 	"environment.gpu_types": "environments have no GPU",
 	"environment.tpu":       "environments have no TPU",
 }
 
-// noEffect maps keys of Harbor's task.toml that Rollout ignores, because the trial means the same
-// without them, to Rollout's behaviour: a task that sets one gets a warning.
-var noEffect = map[string]string{
-	"multi_step_reward_strategy": "there are no steps, so there is one reward",
-}
-
 // maxUnknown is the number of unknown keys that are reported for a table.
 const maxUnknown = 10
 
-// unknownKeys reports keys that are not supported, and warns of keys that have no effect or are
-// unknown.
+// unknownKeys reports keys that are not supported, and warns of keys that are unknown.
 func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Field, known []string) {
 	count, next := 0, (*fields.Field)(nil) // the first that is not reported
 	for _, f := range unknown {
 		at := p.Child(f.Name)
-		key := strings.TrimPrefix(at.String(), "verifier.environment.")
-		if key != at.String() { // it has the keys of [environment]
-			key = "environment." + key
+		key := at.String()
+		if _, below, ok := strings.Cut(key, "verifier.environment."); ok { // it has the keys of [environment]
+			key = "environment." + below
 		}
 		why, refused := unsupported[key]
-		instead, ineffective := noEffect[at.String()]
 		switch {
 		case p[:min(len(p), 1)].String() == "judges": // a misspelt key of a judge would change its scores
 			r.Add(f.At, diag.DidYouMean(f.Name, known), "unknown key %q", at)
-		case (refused || ineffective) && asksForNothing(n, f, key):
+		case refused && asksForNothing(n, f, key):
 		case refused:
 			r.Add(f.At, leaveOut, "%q is not supported: %s", at, why)
-		case ineffective:
-			r.Warn(f.At, instead, "%q has no effect yet", at)
 		default:
 			if count++; count <= maxUnknown {
 				r.Warn(f.At, diag.DidYouMean(f.Name, known), "unknown key %q has no effect", at)

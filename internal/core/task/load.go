@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task/commits"
+	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/core/task/terminalbench"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/git"
@@ -53,7 +54,7 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		return t
 	}
 	t.Name, t.Dir = cmp.Or(name, filepath.Base(abs)), abs
-	t.FS = watched{Tree(abs), &t.unread}
+	t.FS = taskdir.Watch(Tree(abs), &t.unread)
 	defer func() { t.FS = Tree(abs) }()
 	info, err := os.Stat(abs)
 	switch {
@@ -73,7 +74,7 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	if !utf8.ValidString(t.Name) {
 		p.add("", "has a name that is not UTF-8", "rename it")
 	}
-	if !isFile(t.FS, configFile) && !isFile(t.FS, instructionFile) {
+	if !taskdir.IsFile(t.FS, configFile) && !taskdir.IsFile(t.FS, instructionFile) {
 		if hint := git.SubmoduleHint(abs); hint != "" {
 			p.add("", "has no files", hint)
 			return t
@@ -88,7 +89,7 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	}
 	t.has = map[string]bool{}
 	for _, name := range []string{dockerfile, testsDockerfile, solutionScript} {
-		t.has[name] = isFile(t.FS, name)
+		t.has[name] = taskdir.IsFile(t.FS, name)
 	}
 	if origin != nil {
 		t.GitCommitID = &origin.Commit
@@ -118,9 +119,9 @@ func IsTask(fsys fs.FS, name string) (bool, error) {
 // directory.
 func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
 	for _, file := range []string{configFile, instructionFile, testsScript, solutionScript, dockerfile} {
-		_, err := fs.Stat(fsys, join(name, file))
+		_, err := fs.Stat(fsys, taskdir.Join(name, file))
 		if errors.Is(err, fs.ErrNotExist) { // a link that leads nowhere is a file of a task all the same, which Load refuses
-			_, err = fs.Lstat(fsys, join(name, file))
+			_, err = fs.Lstat(fsys, taskdir.Join(name, file))
 		}
 		own := file == configFile || file == instructionFile
 		switch {

@@ -35,6 +35,8 @@ type file struct {
 	Solution    Solution        `toml:"solution" doc:"How solution/solve.sh runs, for the agent oracle."`
 	Artifacts   []artifactKeys  `toml:"artifacts" most:"100" hint:"write artifacts = [\"/app/output\"]" doc:"Files and directories that are copied out of the environment when the agent is done, into the trial's directory artifacts."`
 	Judges      []judge.Spec    `toml:"judges" most:"20" hint:"write [[judges]]" doc:"Agents that grade the work of the evaluated agents, in addition to the job's judges. A model is a name in models of the job."`
+	Strategy    string          `toml:"multi_step_reward_strategy" enum:"mean,final" doc:"The reward of a task with steps: the mean of its steps' rewards, by name (default), or those of the last step that ran."`
+	Steps       []stepKeys      `toml:"steps" most:"100" hint:"write [[steps]]" doc:"Steps of the task, which run one after the other in one environment: each has an instruction, a run of the agent and tests, in steps/NAME."`
 	Reward      string          `toml:"reward" doc:"Expression whose value is the reward of a trial, from 0 to 1, over tests, rewards and scores: 0.7 * tests + 0.3 * scores.quality. The job's wins. Default: tests alone."`
 }
 
@@ -75,8 +77,11 @@ var dialect = fields.Dialect{
 		reflect.TypeFor[MilliCPUs]():    {"type": []string{"string", "number"}},
 		reflect.TypeFor[Size]():         {"type": "string"},
 		reflect.TypeFor[User]():         {"type": []string{"string", "integer"}, "minimum": 0},
-		reflect.TypeFor[Env]():          {"type": "object", "additionalProperties": fields.Schema{"type": "string"}},
-		reflect.TypeFor[patterns]():     {"type": "array", "items": fields.Schema{"type": "string", "minLength": 1}},
+		reflect.TypeFor[minReward](): {"anyOf": []fields.Schema{
+			{"type": "number"}, {"type": "object", "additionalProperties": fields.Schema{"type": "number"}},
+		}},
+		reflect.TypeFor[Env]():      {"type": "object", "additionalProperties": fields.Schema{"type": "string"}},
+		reflect.TypeFor[patterns](): {"type": "array", "items": fields.Schema{"type": "string", "minLength": 1}},
 	},
 	Structs: map[reflect.Type]func(fields.Schema){
 		reflect.TypeFor[separateKeys](): func(s fields.Schema) { // or fresh

@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"github.com/org/rollout-action/internal/core/compose"
+	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/lib/diag"
 )
 
@@ -45,7 +46,7 @@ func over(first, second map[string]string) map[string]string {
 // other. Source: Harbor 0.26, src/harbor/environments/definition.py.
 func (p *problems) compose(dir string, variables map[string]string) *compose.File {
 	name := path.Join(dir, compose.Name)
-	if !isFile(p.task.FS, name) {
+	if !taskdir.IsFile(p.task.FS, name) {
 		return nil
 	}
 	file, found := compose.Read(compose.Source{FS: p.task.FS, Dir: dir, Lookup: func(name string) (string, bool) {

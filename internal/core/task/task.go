@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/compose"
 	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
+
+// Tree is the directory of a task.
+type Tree = taskdir.Dir
 
 // Task is one task directory.
 type Task struct {
@@ -31,6 +36,7 @@ type Task struct {
 	imageOf     *Task           // the task with the same image; nil: this one. See Apart.
 	imageDir    string          // the directory of the image's files; "": as in Files
 	bench       *bench          // of FormatTerminalBench; else nil
+	step        string          // the directory of its files, if it is a step: steps/NAME
 	// services and testsServices are docker-compose.yaml of environment and tests; nil: there is
 	// none. See Services.
 	services, testsServices *compose.File
@@ -118,6 +124,8 @@ type Config struct {
 	Artifacts   []Artifact
 	Judges      []judge.Spec `json:",omitempty"` // the files have been read into Prompt and Verdict
 	Reward      string       `json:",omitempty"`
+	Steps       []Step       `json:",omitempty"`
+	Strategy    string       `json:",omitempty"` // how the steps' rewards combine: MeanReward or FinalReward
 }
 
 // Verifier is [verifier].
@@ -203,11 +211,14 @@ const (
 	configFile      = "task.toml"
 	instructionFile = "instruction.md"
 	environmentDir  = "environment"
-	dockerfile      = "environment/Dockerfile"
+	dockerfileName  = "Dockerfile"
+	dockerfile      = "environment/" + dockerfileName
 	solutionDir     = "solution"
-	solutionScript  = "solution/solve.sh"
+	solveName       = "solve.sh"
+	solutionScript  = solutionDir + "/" + solveName
 	testsDir        = "tests"
-	testsScript     = "tests/test.sh"
+	testName        = "test.sh"
+	testsScript     = testsDir + "/" + testName
 	testsDockerfile = "tests/Dockerfile"
 )
 
@@ -229,7 +240,7 @@ func (t *Task) ReadError() error {
 
 // Environment returns the directory that the image is built from. It lists symbolic links as links
 // (fs.ReadLinkFS), because they are part of the image.
-func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, t.context()) }
+func (t *Task) Environment() (fs.FS, error) { return taskdir.Sub(t.FS, t.context()) }
 
 // context is the directory that the image is built from.
 func (t *Task) context() string { return cmp.Or(t.imageDir, t.Files().Context) }
@@ -238,15 +249,17 @@ func (t *Task) context() string { return cmp.Or(t.imageDir, t.Files().Context) }
 // image.
 func (t *Task) ImageOf() *Task { return cmp.Or(t.imageOf, t) }
 
-// Solution returns the files that the oracle agent runs. It follows links.
+// Solution returns the files that the oracle agent runs. It follows links. A step without a
+// solution has that of the task.
 func (t *Task) Solution() (fs.FS, error) {
 	if t.bench != nil {
 		return t.bench.solution(t.FS)
 	}
-	return t.followed(solutionDir)
+	return t.followed(t.solutionDir())
 }
 
-// Tests returns the files that the verifier runs. It follows links.
+// Tests returns the files that the verifier runs. It follows links. Those of a step are in addition
+// to the task's: see AllTests.
 func (t *Task) Tests() (fs.FS, error) {
 	if t.bench != nil {
 		return t.bench.tests(t.FS)
@@ -256,11 +269,20 @@ func (t *Task) Tests() (fs.FS, error) {
 
 // HasDockerfile reports whether there is a Dockerfile for the task's image: environment/Dockerfile.
 func (t *Task) HasDockerfile() bool {
-	return t.hasFile(join(t.context(), "Dockerfile"))
+	return t.hasFile(taskdir.Join(t.context(), "Dockerfile"))
 }
 
-// HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs.
-func (t *Task) HasSolution() bool { return t.hasFile(t.Files().Solution) }
+// HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs, for each
+// step of the task.
+func (t *Task) HasSolution() bool {
+	if t.bench != nil {
+		return t.hasFile(t.Files().Solution)
+	}
+	if steps := t.Steps(); len(steps) > 0 {
+		return !slices.ContainsFunc(steps, func(step *Task) bool { return !step.HasSolution() })
+	}
+	return t.hasFile(t.solutionDir() + "/" + solveName)
+}
 
 // hasFile returns the result of Load, so a later fault of this machine does not look like a missing
 // file.
@@ -268,30 +290,13 @@ func (t *Task) hasFile(name string) bool {
 	if has, ok := t.has[name]; ok {
 		return has
 	}
-	return isFile(t.FS, name)
+	return taskdir.IsFile(t.FS, name)
 }
 
 func (t *Task) followed(dir string) (fs.FS, error) {
-	f, err := sub(t.FS, dir)
+	f, err := taskdir.Sub(t.FS, dir)
 	if err != nil {
 		return nil, err
 	}
-	return follow{f}, nil
-}
-
-// sub is fs.Sub, but fails if there is no such directory.
-func sub(fsys fs.FS, dir string) (fs.FS, error) {
-	info, err := fs.Stat(fsys, dir)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return nil, &fs.PathError{Op: "sub", Path: dir, Err: errNotDirectory}
-	}
-	return fs.Sub(fsys, dir)
-}
-
-func isFile(fsys fs.FS, name string) bool {
-	info, err := fs.Stat(fsys, name)
-	return err == nil && info.Mode().IsRegular()
+	return taskdir.Follow(f), nil
 }

@@ -176,8 +176,8 @@ func TestConfigProblems(t *testing.T) {
 		{"unsupported keys that change a trial are refused", `version = "1.0"
 artifacts = [{ source = "/app/out", service = "database" }]
 multi_step_reward_strategy = "mean"
-[[steps]]
-name = "one"
+
+# [[steps]] would give it a meaning
 [solution.env]
 KEY = "x"
 [verifier]
@@ -197,8 +197,7 @@ mcp_servers = [{ name = "x" }]
 skills_dir = "/skills"
 `, []string{
 			`task.toml:2:37: "artifacts[0].service" is not supported: only main is (leave the task out: exclude_tasks in the job)`,
-			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect yet (there are no steps, so there is one reward)`,
-			`task.toml:4:3: "steps" is not supported: a task is one instruction and one verifier (leave the task out: exclude_tasks in the job)`,
+			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect (there are no steps, so there is one reward)`,
 			`task.toml:9:1: "verifier.environment_mode" is shared, but there is "verifier.environment" (remove one of them)`,
 			`task.toml:10:17: "verifier.environment.gpus" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:11:32: "verifier.collect[0].service" is not supported: only main is (leave the task out: exclude_tasks in the job)`,

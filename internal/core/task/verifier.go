@@ -49,6 +49,14 @@ func (s *separateKeys) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Pa
 	return d.MustBe(n, p, r, "a table or \"fresh\"", `write environment = "fresh", or [verifier.environment]`)
 }
 
+// image returns the image that the table names.
+func (s *separateKeys) image() string {
+	if !s.given {
+		return ""
+	}
+	return s.DockerImage
+}
+
 // separate sets the environment of the tests, if it is not the agent's. Source: Harbor 0.26,
 // src/harbor/models/task/verifier_mode.py.
 func (r *reader) separate(c *Config) {
@@ -95,7 +103,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 	}
 	apart = &Task{
 		Name: t.Name, Dir: t.Dir, FS: t.FS, Format: t.Format, Config: t.Config, variables: t.variables,
-		GitCommitID: t.GitCommitID, RepoPath: t.RepoPath, Origin: t.Origin, has: maps.Clone(t.has), imageOf: t, bench: t.bench,
+		GitCommitID: t.GitCommitID, RepoPath: t.RepoPath, Origin: t.Origin, has: maps.Clone(t.has), imageOf: t.ImageOf(), bench: t.bench, step: t.step,
 		services: t.services,
 	}
 	apart.Config.Environment = *own
@@ -105,16 +113,36 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 		apart.variables.environment = t.variables.separate
 	}
 	image := &apart.Config.Environment.DockerImage
-	switch asked := t.Config.Verifier.Environment != nil && !t.variables.fresh; {
-	case asked && t.variables.apart && own.DockerImage != "":
-		bundled = true
-	case asked && t.hasFile(testsDockerfile):
-		*image, bundled = "", true
-	default:
-		*image = t.Config.Environment.DockerImage
+	*image = t.Config.Environment.DockerImage
+	if t.Config.Verifier.Environment == nil || t.variables.fresh {
+		return apart, false
 	}
-	if bundled {
-		apart.imageOf, apart.imageDir, apart.services = nil, testsDir, t.testsServices
+	for _, level := range t.verifierLevels() {
+		if level.image != "" || t.hasFile(level.tests+"/"+dockerfileName) {
+			*image, bundled = level.image, true
+			apart.imageOf, apart.imageDir, apart.services = nil, level.tests, nil
+			if level.tests == testsDir {
+				apart.services = t.testsServices
+			}
+			break
+		}
 	}
 	return apart, bundled
+}
+
+// verifierLevel is a place that may define the image of the tests.
+type verifierLevel struct {
+	image string // of the table verifier.environment
+	tests string // the directory that may have a Dockerfile
+}
+
+// verifierLevels returns the places that may define the image of the tests, the nearest first: the
+// step and the task.
+func (t *Task) verifierLevels() []verifierLevel {
+	task := verifierLevel{t.variables.image, testsDir}
+	if t.step == "" {
+		return []verifierLevel{task}
+	}
+	task.image = t.variables.outerImage
+	return []verifierLevel{{t.variables.image, t.step + "/" + testsDir}, task}
 }

@@ -72,9 +72,17 @@ func (n *Node) Add(f *Field) {
 }
 
 // Given returns the value of a key, or nil if the key is missing or has no value. Of several names,
-// each is a key in the value of the one before.
+// each is a key in the value of the one before, or an index if that is a list.
 func (n *Node) Given(names ...string) *Node {
 	for _, name := range names {
+		if n != nil && n.Kind == List {
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(n.Items) {
+				return nil
+			}
+			n = n.Items[i]
+			continue
+		}
 		f := n.Field(name)
 		if f == nil || f.Value.Kind == Null {
 			return nil

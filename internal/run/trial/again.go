@@ -32,6 +32,9 @@ type Again struct {
 // CanVerifyAgain reports whether the tests may run again for a trial of s with the result t: its
 // agent has ended, and the task and the job verify trials that ended so.
 func CanVerifyAgain(s Spec, job config.Job, t result.Trial) bool {
+	if len(s.Task.Config.Steps) > 0 { // the environment of each step's end is gone
+		return false
+	}
 	if t.Error != nil && !agentsError(t.Error) && t.Error.Type.Fault() != result.FaultVerifier && t.Error.Type != result.EnvironmentTeardownFailed {
 		return false
 	}

@@ -35,6 +35,7 @@ type apart struct {
 	// it. nil: it was removed.
 	agents  environment.Environment
 	running bool // agents could not be stopped
+	stays   bool // the agent's environment is used again: its trial has further steps of the task
 }
 
 // newApart returns how the tests of a trial with the plan p run.
@@ -107,9 +108,13 @@ func (x *execution) moveToTests(ctx context.Context) error {
 func (x *execution) leaveAgent(ctx context.Context) error {
 	keepServiceLogs(ctx, &x.agentRun)
 	live := x.live
+	x.tests.moved, x.tests.before, x.elsewhere = true, x.plan, true
+	if x.tests.stays {
+		x.live, x.marker = nil, nil
+		return ctx.Err()
+	}
 	ended := live.stop()
 	x.live, x.marker = nil, nil
-	x.tests.moved, x.tests.before, x.elsewhere = true, x.plan, true
 	if x.job.Environment.PreserveEnv != config.PreserveNever {
 		x.tests.agents = live.env
 	}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"io/fs"
 	"slices"
 
 	"github.com/org/rollout-action/internal/core/config"
@@ -27,6 +28,7 @@ type execution struct {
 	output testoutput.Tail
 	// artifactsKept is set once keepArtifacts has run.
 	artifactsKept bool
+	judged        bool   // of a step: its trial has judges
 	changes       string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
 }
 
@@ -54,6 +56,9 @@ func (x *execution) run(ctx context.Context, steps []step) {
 func (x *execution) steps(visit *visiting) []step {
 	if x.spec.Judging != nil { // without an environment
 		return []step{x.phase(event.Judging, x.judgeAll)}
+	}
+	if len(x.spec.Task.Config.Steps) > 0 {
+		return append(stageSteps(x), lastSteps(x)...)
 	}
 	var steps []step
 	switch again := x.spec.Again; {
@@ -86,13 +91,18 @@ func (x *execution) steps(visit *visiting) []step {
 			steps = append(steps, collect, x.phase(event.Judging, x.judgeAll).when(x.mayJudge), endWatch)
 		}
 	}
-	return append(steps,
-		step{"teardown", x.teardown},
-		step{"close gateway", x.closeGateway},
-		step{"drop outcome", x.dropOutcome},
-		step{"suggest Harbor", func(context.Context) { x.suggestHarbor(x.Trial.Error) }},
-		step{"refusals", func(context.Context) { x.refusals.Warn(x.Warn) }},
-	)
+	return append(steps, lastSteps(x)...)
+}
+
+// lastSteps returns the steps at the end of a trial with an environment.
+func lastSteps(x *execution) []step {
+	return []step{
+		{"teardown", x.teardown},
+		{"close gateway", x.closeGateway},
+		{"drop outcome", x.dropOutcome},
+		{"suggest Harbor", func(context.Context) { x.suggestHarbor(x.Trial.Error) }},
+		{"refusals", func(context.Context) { x.refusals.Warn(x.Warn) }},
+	}
 }
 
 // until returns the steps up to a phase.
@@ -181,14 +191,20 @@ func (x *execution) testScript() (script string, files []environment.Copy, err e
 	if x.tests.moved && x.tests.bundled {
 		return bundledScript, nil, nil
 	}
-	tests, err := x.spec.Task.Tests()
+	dirs, err := x.spec.Task.AllTests()
 	if err != nil {
 		return "", nil, failure.Unreadable(x.spec.Task.Files().Tests+"/", err)
 	}
+	name := x.rules.TestScript
 	if files, err = mounts(x.spec.Task, true); err != nil {
 		return "", nil, err
 	}
-	name := x.rules.TestScript
-	files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: tests, Program: name}, Dst: environment.TestsDir, Clean: true})
+	tests := dirs[0]
+	for i, dir := range dirs {
+		files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: dir, Program: name}, Dst: environment.TestsDir, Clean: i == 0})
+		if info, err := fs.Stat(dir, name); err == nil && info.Mode().IsRegular() {
+			tests = dir
+		}
+	}
 	return scriptCommand(environment.TestsDir, tests, name, x.rules), files, nil
 }

@@ -42,6 +42,14 @@ func taskError(spec Spec) *failure.Error {
 // NothingForTests returns the reason why the tests of a task could only fail: the job makes them
 // run in a fresh environment, and nothing of the agent's would be in it; nil if they can pass.
 func NothingForTests(t *task.Task, job config.Job) *failure.Error {
+	if steps := t.Steps(); len(steps) > 0 {
+		for _, step := range steps {
+			if f := NothingForTests(step, job); f != nil {
+				return f
+			}
+		}
+		return nil
+	}
 	if job.Verifier.Environment != config.VerifierFresh || t.Config.Verifier.Environment != nil || len(t.Config.Artifacts)+len(job.Artifacts) > 0 {
 		return nil
 	}
@@ -56,11 +64,17 @@ func tooLong(a agent.Agent, size int) bool {
 	return size > presets.MaxArgument && preset.Argument && a.Execute == preset.Execute(a.Args) // not a script of the job
 }
 
-// instructionSize returns the size of the instruction that an agent gets for a task, in bytes; 0 if
-// it cannot be read.
-func instructionSize(t *task.Task) int {
-	text, _ := t.Instruction() // the trial reports the error
-	return len(text)
+// instructionSize returns the size of the longest instruction that an agent gets for a task, in
+// bytes; 0 if none can be read.
+func instructionSize(t *task.Task) (longest int) {
+	for _, step := range t.Steps() {
+		longest = max(longest, instructionSize(step))
+	}
+	if len(t.Config.Steps) == 0 {
+		text, _ := t.Instruction() // the trial reports the error
+		longest = len(text)
+	}
+	return longest
 }
 
 // Unfit returns the reason why an agent cannot run a valid task: the task offers agents a feature

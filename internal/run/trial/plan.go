@@ -34,6 +34,7 @@ type role struct {
 	dir    string            // of its execute script in the environment; "": it is one call of its model
 	user   string            // that it runs as; "" is the image's
 	env    map[string]string // its additional variables
+	record string            // the directory on this machine for the calls of its model; "" is that of its record
 	// instruction returns the text of its instruction.
 	instruction func() (string, error)
 	// files returns the files that it needs in addition to the log directories and scripts in
@@ -141,6 +142,9 @@ func (p *plan) files() ([]environment.Copy, error) {
 
 // taskFiles returns the instruction and, for the oracle, the solution.
 func taskFiles(spec Spec, job config.Job) ([]environment.Copy, error) {
+	if len(spec.Task.Config.Steps) > 0 { // each step has its own
+		return nil, nil
+	}
 	instruction, err := spec.Task.Instruction()
 	if err != nil {
 		return nil, failure.Unreadable(spec.Task.Files().Instruction, err)
@@ -301,6 +305,10 @@ func (p *plan) lifetime() time.Duration {
 	seconds := 0.0
 	for _, d := range []time.Duration{p.timeouts.Install, p.timeouts.Execute, p.timeouts.Verify, p.timeouts.StartPeriod, p.timeouts.Healthcheck} {
 		seconds += d.Seconds()
+	}
+	for _, s := range p.spec.Task.Steps() {
+		of := timing.TimeoutsOf(p.job, s.Config)
+		seconds += (2*of.Execute + of.Verify + of.StartPeriod + of.Healthcheck).Seconds() // Execute limits the setup script, too
 	}
 	attempts := float64(judging.Attempts(p.job))
 	for _, j := range p.spec.Judges {

@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/images"
 	"github.com/org/rollout-action/internal/run/trial/networks"
@@ -117,12 +118,10 @@ func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, cr
 	x.Trial.Environment.ID = env.ID()
 	x.Trial.Environment.Unenforced = x.unenforced(environment.Unenforced(env))
 	x.recordBase(environment.BaseOf(env))
-	needed := x.networks
-	if t, _ := x.spec.apart(x.job); t != nil { // the tests have another environment
-		needed.Verify = needed.Agent
-	}
-	if err := networks.CheckSwitches(env, network, needed, x.opts.Provider.Name()); err != nil {
-		return err
+	for _, needed := range neededNetworks(&x.plan) {
+		if err := networks.CheckSwitches(env, network, needed, x.opts.Provider.Name()); err != nil {
+			return err
+		}
 	}
 	r := readiness.Check{Task: x.spec.Task.Config, Timeouts: x.timeouts, Env: env, Variables: x.commandEnv(), Secrets: x.Secrets}
 	warning, err := r.Await(ctx)
@@ -130,6 +129,26 @@ func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, cr
 		x.Warn("%s", warning)
 	}
 	return err
+}
+
+// neededNetworks returns the networks that the environment needs one after the other: those of the
+// trial, or of each step of its task.
+func neededNetworks(p *plan) (all []task.Networks) {
+	steps := p.spec.Task.Steps()
+	if len(steps) == 0 {
+		steps = []*task.Task{p.spec.Task}
+	}
+	for _, t := range steps {
+		spec, needed := p.spec, p.networks
+		if spec.Task = t; t.StepName() != "" {
+			needed = spec.Networks(p.job)
+		}
+		if apart, _ := spec.apart(p.job); apart != nil { // the tests have another environment
+			needed.Verify = needed.Agent
+		}
+		all = append(all, needed)
+	}
+	return all
 }
 
 // imageError returns the error of an image with a kind that distinguishes build and pull. The

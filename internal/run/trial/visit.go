@@ -39,6 +39,9 @@ func (r *Runner) Visit(ctx context.Context, spec Spec, dir string, visit Visit) 
 		spec.Agent.CacheInstall = new(false) // a layer has the agent already
 	}
 	spec.Judges, spec.GroupJudges = nil, nil
+	if steps := spec.Task.Steps(); len(steps) > 0 {
+		spec.Task = steps[0] // the visit is of the first step
+	}
 	out = r.run(ctx, spec, dir, v)
 	return out, v.entered, v.err
 }

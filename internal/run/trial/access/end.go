@@ -109,7 +109,7 @@ func (g *Gateway) hideNames(names []string) []string {
 
 // writeTrajectory writes the recorded calls, which are redacted, as a trajectory.
 func (g *Gateway) writeTrajectory() error {
-	f, err := os.Open(filepath.Join(g.record.Dir, result.TrajectoryFile))
+	f, err := os.Open(filepath.Join(g.dir, result.TrajectoryFile))
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (g *Gateway) writeTrajectory() error {
 	if err != nil {
 		return err
 	}
-	err = result.WriteFrom(filepath.Join(g.record.Dir, result.ATIFFile), func(w io.Writer) error {
+	err = result.WriteFrom(filepath.Join(g.dir, result.ATIFFile), func(w io.Writer) error {
 		return trajectory.Convert(w, io.NewSectionReader(f, 0, info.Size()), trajectory.About{ID: g.record.Trial.Key.String(), Agent: g.agent.Name})
 	})
 	if errors.Is(err, trajectory.ErrEmpty) {

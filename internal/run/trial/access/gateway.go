@@ -4,6 +4,7 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -35,6 +36,7 @@ type Gateway struct {
 	model    *gateway.Model
 	agent    agent.Agent
 	record   *record.Record
+	dir      string // of the calls
 	lines    *redacted
 	env      map[string]string
 }
@@ -56,7 +58,10 @@ type Options struct {
 	Provider    string // the name of the environment's provider
 	// Record gets the warnings, the usage and the costs, and in its directory the calls.
 	Record *record.Record
-	Purse  gateway.Purse // what the job may spend; nil: it has no budget
+	// Dir is the directory for the calls instead; "" is that of the record. Those of earlier
+	// sessions there are kept.
+	Dir   string
+	Purse gateway.Purse // what the job may spend; nil: it has no budget
 	// Spend gets the cost of each turn, in US dollars. nil: it is not added up.
 	Spend func(usd float64)
 }
@@ -86,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, o.failed(ctx, environment.MarkMachineError(err))
 	}
 	b := o.Budget
-	g := &Gateway{listener: listener, model: m, agent: o.Agent, record: o.Record, lines: lines}
+	g := &Gateway{listener: listener, model: m, agent: o.Agent, record: o.Record, dir: cmp.Or(o.Dir, o.Record.Dir), lines: lines}
 	g.session = gateway.NewSession(gateway.Options{
 		Model: m, Name: o.Name, Reply: o.Reply, Restricted: o.Restricted, Conversations: recordsMessages(m.Record), Keep: o.spending(keep), Purse: o.Purse,
 		Budget: model.Budget{
@@ -113,7 +118,7 @@ func (o Options) recorder() (*redacted, func(model.Turn) error, error) {
 	if kind == model.RecordNone {
 		name = result.CallCostsFile
 	}
-	file, err := os.OpenFile(filepath.Join(o.Record.Dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(filepath.Join(cmp.Or(o.Dir, o.Record.Dir), name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}

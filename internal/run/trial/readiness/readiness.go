@@ -44,7 +44,7 @@ func (r Check) Await(ctx context.Context) (warning string, err error) {
 			return warning, err
 		}
 	}
-	return warning, r.awaitTaskHealth(ctx)
+	return warning, r.AwaitTask(ctx)
 }
 
 // quickInterval is the interval of an image's HEALTHCHECK until Docker would first run it.
@@ -122,8 +122,8 @@ func (r Check) tryExec(ctx context.Context, user, dir string) error {
 	return err
 }
 
-// awaitTaskHealth waits until the task's healthcheck succeeds, if it has one.
-func (r Check) awaitTaskHealth(ctx context.Context) error {
+// AwaitTask waits until the task's healthcheck succeeds, if it has one.
+func (r Check) AwaitTask(ctx context.Context) error {
 	h := r.Task.Environment.Healthcheck
 	if h == nil {
 		return nil

@@ -20,8 +20,22 @@ const (
 	maxRewardName = 200 // bytes
 )
 
-// mainReward is the name in reward.json of the reward that counts.
-const mainReward = "reward"
+// Main is the name in reward.json of the reward that counts.
+const Main = "reward"
+
+// Of returns the one of named rewards that counts: the one with the name Main, or else the mean of
+// all, of which there is at least one.
+func Of(all map[string]float64) float64 {
+	if main, ok := all[Main]; ok {
+		return main
+	}
+	mean := 0.0
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		n := float64(i + 1)
+		mean += all[name]/n - mean/n // a sum, or the difference of the two, could overflow
+	}
+	return mean
+}
 
 // rewards reads the file as an object of rewards.
 func (r *File) rewards(lenient bool, secrets *redact.Redactor) (Verdict, error) {
@@ -44,7 +58,6 @@ func parseRewards(text string, lenient bool, secrets *redact.Redactor) (Verdict,
 		return Verdict{}, fmt.Errorf("holds %d rewards, and not between 1 and %d", len(values), maxRewards)
 	}
 	v := Verdict{All: make(map[string]float64, len(values))}
-	mean, n := 0.0, 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		shown := failure.Hide(secrets, name)
 		if shown == "" || len(name) > maxRewardName {
@@ -55,13 +68,8 @@ func parseRewards(text string, lenient bool, secrets *redact.Redactor) (Verdict,
 			return Verdict{}, fmt.Errorf("has for %s %w", quoted(shown), err)
 		}
 		v.All[shown] = reward
-		n++
-		mean += reward/float64(n) - mean/float64(n) // a sum, or the difference of the two, could overflow
 	}
-	v.Reward = mean
-	if main, ok := v.All[mainReward]; ok {
-		v.Reward = main
-	}
+	v.Reward = Of(v.All)
 	return v, nil
 }
 

@@ -1,4 +1,4 @@
-package task
+package taskdir
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 
 func TestTree(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "outside"), "secret")
-	writeFile(t, filepath.Join(dir, "tree/a/file"), "text")
-	tree := Tree(filepath.Join(dir, "tree"))
+	write(t, filepath.Join(dir, "outside"), "secret")
+	write(t, filepath.Join(dir, "tree/a/file"), "text")
+	tree := Dir(filepath.Join(dir, "tree"))
 	must(t, os.Symlink("a/file", filepath.Join(string(tree), "in")))
 	must(t, os.Symlink("../outside", filepath.Join(string(tree), "out")))
 	must(t, os.Symlink("..", filepath.Join(string(tree), "up")))
@@ -44,7 +44,20 @@ func TestTree(t *testing.T) {
 	if info, err := tree.Stat("in"); err != nil || info.Size() != 4 {
 		t.Errorf("Stat = %v, %v", info, err)
 	}
-	if err := fstest.TestFS(Tree(filepath.Join(string(tree), "a")), "file"); err != nil {
+	if err := fstest.TestFS(Dir(filepath.Join(string(tree), "a")), "file"); err != nil {
 		t.Error(err)
+	}
+}
+
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(content), 0o644))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package task
+package taskdir
 
 import (
 	"errors"
@@ -9,20 +9,21 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
+// The errors of names that are of the wrong kind.
 var (
-	errNotDirectory = errors.New("not a directory")
-	errNotRegular   = errors.New("neither a file nor a directory")
+	ErrNotDirectory = errors.New("not a directory")
+	ErrNotRegular   = errors.New("neither a file nor a directory")
 )
 
-// Tree is a task's directory as a file system. Links may point anywhere inside it. Nothing outside
+// Dir is a task's directory as a file system. Links may point anywhere inside it. Nothing outside
 // can be opened through it, whatever the links say, because tasks may be untrusted. Named pipes,
-// sockets and devices are refused, because opening a pipe would block. Tree lists links as links
+// sockets and devices are refused, because opening a pipe would block. Dir lists links as links
 // (fs.ReadLinkFS). It keeps nothing open between calls, so thousands of tasks need no file
 // descriptors.
-type Tree string
+type Dir string
 
 // Open follows links that stay inside the tree.
-func (t Tree) Open(name string) (fs.File, error) {
+func (t Dir) Open(name string) (fs.File, error) {
 	root, err := t.root("open", name)
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func (t Tree) Open(name string) (fs.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = errNotRegular
+		err = ErrNotRegular
 	}
 	if err != nil {
 		f.Close()
@@ -58,13 +59,13 @@ func (f ownFile) ReadDir(n int) ([]fs.DirEntry, error) {
 }
 
 // Stat follows links that stay inside the tree.
-func (t Tree) Stat(name string) (fs.FileInfo, error) { return t.info("stat", name, (*os.Root).Stat) }
+func (t Dir) Stat(name string) (fs.FileInfo, error) { return t.info("stat", name, (*os.Root).Stat) }
 
 // Lstat does not follow a link at the end of name.
-func (t Tree) Lstat(name string) (fs.FileInfo, error) { return t.info("lstat", name, (*os.Root).Lstat) }
+func (t Dir) Lstat(name string) (fs.FileInfo, error) { return t.info("lstat", name, (*os.Root).Lstat) }
 
 // ReadLink returns the target of a link, which may be outside the tree.
-func (t Tree) ReadLink(name string) (string, error) {
+func (t Dir) ReadLink(name string) (string, error) {
 	root, err := t.root("readlink", name)
 	if err != nil {
 		return "", err
@@ -74,7 +75,7 @@ func (t Tree) ReadLink(name string) (string, error) {
 	return target, pathError("readlink", name, err)
 }
 
-func (t Tree) info(op, name string, get func(*os.Root, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
+func (t Dir) info(op, name string, get func(*os.Root, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
 	root, err := t.root(op, name)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (t Tree) info(op, name string, get func(*os.Root, string) (fs.FileInfo, err
 	return info, pathError(op, name, err)
 }
 
-func (t Tree) root(op, name string) (*os.Root, error) {
+func (t Dir) root(op, name string) (*os.Root, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
@@ -104,10 +105,13 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: environment.MarkMachineError(err)}
 }
 
-// watched is a tree that records the first fault of this machine, even if its caller treats the
-// error as a missing file.
+// Watch returns a directory that records its first fault of this machine, even if its caller treats
+// the error as a missing file.
+func Watch(dir Dir, fault *error) fs.FS { return watched{dir, fault} }
+
+// watched is a directory of Watch.
 type watched struct {
-	Tree
+	Dir
 	fault *error
 }
 
@@ -118,27 +122,27 @@ func (w watched) note(err error) {
 }
 
 func (w watched) Open(name string) (fs.File, error) {
-	f, err := w.Tree.Open(name)
+	f, err := w.Dir.Open(name)
 	if w.note(err); err != nil {
 		return nil, err
 	}
-	return watchedFile{f.(ownFile), w}, nil //nolint:forcetypeassert // Tree.Open returns this type
+	return watchedFile{f.(ownFile), w}, nil //nolint:forcetypeassert // Dir.Open returns this type
 }
 
 func (w watched) Stat(name string) (fs.FileInfo, error) {
-	info, err := w.Tree.Stat(name)
+	info, err := w.Dir.Stat(name)
 	w.note(err)
 	return info, err
 }
 
 func (w watched) Lstat(name string) (fs.FileInfo, error) {
-	info, err := w.Tree.Lstat(name)
+	info, err := w.Dir.Lstat(name)
 	w.note(err)
 	return info, err
 }
 
 func (w watched) ReadLink(name string) (string, error) {
-	target, err := w.Tree.ReadLink(name)
+	target, err := w.Dir.ReadLink(name)
 	w.note(err)
 	return target, err
 }
@@ -160,8 +164,11 @@ func (f watchedFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// follow lists links as their targets. Load has checked that every link has a target, and that none
-// points to one of its parent directories.
+// Follow returns a directory that lists links as their targets. Every link must have a target, and
+// none may point to one of its parent directories.
+func Follow(fsys fs.FS) fs.FS { return follow{fsys} }
+
+// follow lists links as their targets. See Follow.
 type follow struct{ fs.FS }
 
 func (f follow) Open(name string) (fs.File, error) {
@@ -187,7 +194,7 @@ func (f follow) replace(dir string, entries []fs.DirEntry) ([]fs.DirEntry, error
 		if e.Type()&fs.ModeSymlink == 0 {
 			continue
 		}
-		info, err := fs.Stat(f.FS, join(dir, e.Name()))
+		info, err := fs.Stat(f.FS, Join(dir, e.Name()))
 		if err != nil {
 			return entries[:i], err
 		}
@@ -211,6 +218,30 @@ func (d followDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	return d.fsys.replace(d.name, entries)
 }
 
+// Sub is fs.Sub, but fails if there is no such directory.
+func Sub(fsys fs.FS, dir string) (fs.FS, error) {
+	info, err := fs.Stat(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &fs.PathError{Op: "sub", Path: dir, Err: ErrNotDirectory}
+	}
+	return fs.Sub(fsys, dir)
+}
+
+// IsFile reports whether there is a regular file called name.
+func IsFile(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// IsDir reports whether there is a directory called name.
+func IsDir(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.IsDir()
+}
+
 // renamed is a file's information under the name of a link to it.
 type renamed struct {
 	fs.FileInfo
@@ -219,8 +250,8 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// join is path.Join for names that are valid in an fs.FS.
-func join(dir, name string) string {
+// Join is path.Join for names that are valid in an fs.FS.
+func Join(dir, name string) string {
 	if dir == "." {
 		return name
 	}
