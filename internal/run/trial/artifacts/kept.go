@@ -21,10 +21,15 @@ const MaxList = 256 << 20
 
 // readList reads a file that keepList has written. A user may have changed it on disk.
 func readList(trialDir fs.FS, kept result.Artifact, dir, at string) ([]byte, error) {
-	if path.Dir(at) != dir {
+	in := strings.Split(path.Dir(at), "/")
+	if ofStep := len(in) == 3 && in[0] == result.StepsDir && in[2] == dir; !ofStep && path.Dir(at) != dir || !fs.ValidPath(at) {
 		return nil, fmt.Errorf("the file %s of the artifact %s is not in %s", at, kept.Source, dir)
 	}
-	for _, name := range []string{dir, at} {
+	names := []string{at}
+	for parent := path.Dir(at); parent != "."; parent = path.Dir(parent) {
+		names = append(names, parent)
+	}
+	for _, name := range names {
 		switch info, err := fs.Lstat(trialDir, name); {
 		case err != nil:
 			return nil, fmt.Errorf("read %s of the artifact %s: %w", at, kept.Source, environment.MarkMachineError(err))
