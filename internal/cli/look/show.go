@@ -419,6 +419,9 @@ func writeOutcome(w io.Writer, t result.Trial) {
 			fmt.Fprintf(w, "  %s: %s\n", tables.Cell(name), report.Number(t.Rewards[name]))
 		}
 	}
+	for _, s := range t.Steps {
+		fmt.Fprintf(w, "Step %s: %s\n", tables.Cell(s.Name), untrusted.Line(report.Step(s)))
+	}
 	if t.VerifierExitCode != nil {
 		fmt.Fprintf(w, "Verifier: exit code %d\n", *t.VerifierExitCode)
 	}
@@ -442,6 +445,9 @@ func writeOutcome(w io.Writer, t result.Trial) {
 			text += fmt.Sprintf(", outcome kept as %s (%s)", untrusted.Line(kept.ID), quantity.Size(kept.Bytes))
 		}
 		fmt.Fprintf(w, "Environment: %s\n", text)
+		if tests := env.Verifier; tests != nil {
+			fmt.Fprintf(w, "  the tests ran in another one, image %s\n", untrusted.Line(tests.Image))
+		}
 		if base := env.Base; base != nil {
 			fmt.Fprintf(w, "  runs on %s instead of %s: %s\n", untrusted.Line(base.Actual), untrusted.Line(base.Requested), untrusted.Line(base.Reason))
 		}

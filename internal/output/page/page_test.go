@@ -123,6 +123,19 @@ func TestPhasesAreThousandthsOfTheTrial(t *testing.T) {
 	}
 }
 
+// The page lists the steps of a trial.
+func TestStepsOfATrial(t *testing.T) {
+	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	steps := make([]result.StepRun, maxList+2)
+	for i := range steps {
+		steps[i] = result.StepRun{Name: "<one>", Reward: new(1.0), StartedAt: start, EndedAt: start.Add(time.Second)}
+	}
+	got := trial(report.Input{}, result.Trial{Steps: steps}, "t1", 0, false).Steps
+	if len(got) != maxList+1 || got[0].Name != "<one>" || got[0].Value != "1 in 1.0s" || got[maxList].Name != "… and 2 more" {
+		t.Errorf("the steps are %+v", got)
+	}
+}
+
 // Each moment of the job counts in one phase of each trial that runs then, whatever the times in
 // the files are.
 func TestWorkersOverTime(t *testing.T) {

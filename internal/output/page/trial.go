@@ -32,6 +32,7 @@ type Trial struct {
 	Explains             []string // the lines that explain the error
 	Phases               []Phase
 	Rewards, Usage       []Fact
+	Steps                []Fact // of a task with steps, with their outcomes
 	Checks               *Checks
 	Judges               []Judge
 	Evidence             []Evidence // that judges were shown
@@ -201,6 +202,13 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 		}
 		v.Rewards = append(v.Rewards, Fact{name(key), report.Number(t.Rewards[key])})
 	}
+	for i, s := range t.Steps {
+		if i == maxList {
+			v.Steps = append(v.Steps, Fact{"… and " + report.Count(len(t.Steps)-i) + " more", ""})
+			break
+		}
+		v.Steps = append(v.Steps, Fact{name(s.Name), cut(report.Step(s), 300)})
+	}
 	for _, r := range t.Retries[:min(len(t.Retries), 10)] {
 		v.Retries = append(v.Retries, oneLine(r.Operation)+", attempt "+strconv.Itoa(r.Attempt)+": "+cut(r.Message, 300))
 	}
@@ -325,6 +333,9 @@ func usage(t result.Trial) []Fact {
 	}
 	if t.StopCondition != "" {
 		add("Stopped by", name(t.StopCondition))
+	}
+	if e := t.Environment; e != nil && e.Verifier != nil {
+		add("Tests ran in another environment", name(e.Verifier.Image))
 	}
 	return out
 }

@@ -153,7 +153,7 @@ func missingSources(t *task.Task, f file, stages []stage) []Finding {
 				if !ok || strings.ContainsAny(source, `*?[]\`) || strings.Contains(source, "://") || strings.HasPrefix(source, "git@") || strings.HasPrefix(source, "github.com/") {
 					continue
 				}
-				name := path.Join(context, path.Join("/", source)) // nothing leads out of the context
+				name := path.Join(f.step, context, path.Join("/", source)) // nothing leads out of the context
 				if _, err := fs.Stat(t.FS, name); !errors.Is(err, fs.ErrNotExist) {
 					continue
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/task"
@@ -21,6 +22,7 @@ const (
 // of it.
 type file struct {
 	name       string // below the task, with forward slashes
+	step       string // the directory of the step that name is below; "": it is below the task
 	size       int64
 	executable bool
 	head       []byte // its beginning, at most maxHead bytes
@@ -32,16 +34,102 @@ func (f file) whole() bool { return int64(len(f.head)) == f.size }
 
 // lint returns the findings in a task's files.
 func lint(t *task.Task) []Finding {
-	l := layoutOf(t)
-	asWritten, findings := read(t.FS)
-	files, whole := l.rename(asWritten), len(findings) == 0
+	files, findings := read(t.FS)
+	whole := len(findings) == 0
 	var leaks []leak
-	image := installedBy(files)
 	for _, f := range files {
 		findings = append(findings, fileName(f)...)
 		findings = append(findings, largeFile(f)...)
 		if f.text {
 			leaks = append(leaks, secrets(f)...)
+		}
+	}
+	findings = append(findings, secretFinding(leaks)...)
+	for _, v := range viewsOf(t, files) {
+		findings = append(findings, v.lint(whole)...)
+	}
+	return uniqueFindings(findings)
+}
+
+// uniqueFindings returns findings, those that are equal once: several steps have the same files.
+func uniqueFindings(findings []Finding) []Finding {
+	seen := map[Finding]bool{}
+	return slices.DeleteFunc(findings, func(f Finding) bool {
+		again := seen[f]
+		seen[f] = true
+		return again
+	})
+}
+
+// view is a task, or a step of one, as the rules see it. The files have the names that rules know.
+type view struct {
+	task    *task.Task
+	files   []file // whose own problems are found
+	others  []file // which belong to it, too: those that a step shares
+	context []file // all, with each file of the build context below environment/
+	graded  bool   // its tests must write a reward
+	written func([]Finding) []Finding
+}
+
+// viewsOf returns the views of a task: one or, of a task with steps, that of the files that steps
+// share, and one for each step.
+func viewsOf(t *task.Task, files []file) []view {
+	steps := t.Steps()
+	if len(steps) == 0 {
+		l := layoutOf(t)
+		return []view{{task: t, files: l.rename(files), context: l.context(files), graded: true, written: l.written}}
+	}
+	own := make([][]file, len(steps))
+	var shared []file
+	for _, f := range files {
+		at := slices.IndexFunc(steps, func(step *task.Task) bool { return strings.HasPrefix(f.name, stepDir(step)) })
+		if at < 0 {
+			shared = append(shared, f)
+			continue
+		}
+		f.step = stepDir(steps[at])
+		f.name = strings.TrimPrefix(f.name, f.step)
+		own[at] = append(own[at], f)
+	}
+	all := []view{{task: t, files: shared, context: shared, written: func(found []Finding) []Finding { return found }}}
+	for i, step := range steps {
+		all = append(all, view{
+			task: step, files: own[i], others: shared, context: slices.Concat(shared, own[i]), graded: true,
+			written: func(found []Finding) []Finding { return inStep(stepDir(step), own[i], found) },
+		})
+	}
+	return all
+}
+
+func stepDir(step *task.Task) string { return "steps/" + step.StepName() + "/" }
+
+// inStep returns findings of a step with the names of its own files.
+func inStep(dir string, own []file, found []Finding) []Finding {
+	var pairs []string
+	has := map[string]bool{}
+	for _, f := range own {
+		has[f.name] = true
+		if f.name == testsScript || f.name == solutionScript {
+			pairs = append(pairs, f.name, dir+f.name)
+		}
+	}
+	texts := strings.NewReplacer(pairs...)
+	for i := range found {
+		f := &found[i]
+		if has[f.File] {
+			f.File = dir + f.File
+		}
+		f.Message = texts.Replace(f.Message)
+	}
+	return found
+}
+
+// lint returns the findings in the files of a view.
+func (v view) lint(whole bool) (findings []Finding) {
+	t, all := v.task, slices.Concat(v.files, v.others)
+	image := installedBy(all)
+	for _, f := range v.files {
+		if f.text {
 			findings = append(findings, crlf(t, f)...)
 			findings = append(findings, stub(f)...)
 			findings = append(findings, bom(t, f)...)
@@ -50,7 +138,7 @@ func lint(t *task.Task) []Finding {
 		}
 		switch {
 		case f.name == instructionFile:
-			findings = append(findings, instructionLeak(f, files)...)
+			findings = append(findings, instructionLeak(f, all)...)
 		case f.name == dockerfile:
 			findings = append(findings, dockerfileRules(t, f)...)
 		case f.name == testsDockerfile:
@@ -63,12 +151,11 @@ func lint(t *task.Task) []Finding {
 			findings = append(findings, testScript(f, image)...)
 		}
 	}
-	findings = append(findings, secretFinding(leaks)...)
-	findings = append(findings, copies(l.context(asWritten))...)
-	if whole {
-		findings = append(findings, noReward(t, files)...)
+	findings = append(findings, copies(v.context)...)
+	if whole && v.graded {
+		findings = append(findings, noReward(t, all)...)
 	}
-	return l.written(append(findings, longTimeouts(t)...))
+	return v.written(append(findings, longTimeouts(t)...))
 }
 
 // read returns the beginning of every file, sorted by name.

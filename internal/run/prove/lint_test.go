@@ -3,6 +3,7 @@ package prove_test
 import (
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,21 @@ func summed(prefix string) string {
 		digits, sum = string(alphabet[sum%62])+digits, sum/62
 	}
 	return token + digits
+}
+
+// twoSteps is the task.toml of a task with the steps one and two. What is added belongs to the second.
+const twoSteps = "version = \"1.0\"\n[[steps]]\nname = \"one\"\n[[steps]]\nname = \"two\"\n"
+
+// steps returns changes that make the good task one with two steps, with further changes.
+func steps(changes map[string]string) map[string]string {
+	out := map[string]string{"task.toml": twoSteps, "instruction.md": "", "tests/test.sh": "", "solution/solve.sh": ""}
+	for _, step := range []string{"one", "two"} {
+		for _, name := range []string{"instruction.md", "tests/test.sh", "solution/solve.sh"} {
+			out["steps/"+step+"/"+name] = good[name]
+		}
+	}
+	maps.Copy(out, changes)
+	return out
 }
 
 // patch is a file of some length.
@@ -225,6 +241,20 @@ func TestRules(t *testing.T) {
 		{"the test in the image", "tests-in-image", map[string]string{"environment/check": good[test], dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY check /app/\n"}, dockerfile + ":3"},
 		{"the project's tests, which the agent has", "tests-in-image", map[string]string{"tests/test_app.py": patch, "environment/test_app.py": patch, dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY . .\n"}, ""},
 
+		{"a step whose tests write no reward", "reward-missing", steps(map[string]string{"steps/one/tests/test.sh": "#!/bin/bash\ntrue\n"}), "steps/one/tests/test.sh:0"},
+		{"a step with the task's tests", "reward-missing", map[string]string{
+			toml: twoSteps, "instruction.md": "", "steps/one/instruction.md": "do", "steps/two/instruction.md": "do", "tests/test.sh": "#!/bin/bash\ntrue\n",
+		}, "tests/test.sh:0"},
+		{"set -e in a step", "reward-missing", steps(map[string]string{"steps/two/tests/test.sh": "#!/bin/bash\nset -e\npytest\necho 1 > /logs/verifier/reward.txt\n"}), "steps/two/tests/test.sh:3"},
+		{"Windows line ends in a step's solution", "crlf", steps(map[string]string{"steps/one/solution/solve.sh": "#!/bin/bash\ntrue\r\n"}), "steps/one/solution/solve.sh:2"},
+		{"a step without #!", "shebang", steps(map[string]string{"steps/one/tests/test.sh": "echo 1 > /logs/verifier/reward.txt\n"}), "steps/one/tests/test.sh:1"},
+		{"a step's instruction that names its tests", "instruction-leak", steps(map[string]string{"steps/two/instruction.md": "Run /tests/test.sh.\n"}), "steps/two/instruction.md:1"},
+		{"another step's tests", "instruction-leak", steps(map[string]string{"steps/two/instruction.md": "Run /tests/more.sh.\n", "steps/one/tests/more.sh": "true\n"}), ""},
+		{"a network in a step's tests", "verifier-network", steps(map[string]string{"steps/two/tests/test.sh": "#!/bin/bash\npip install numpy\necho 1 > /logs/verifier/reward.txt\n"}), "steps/two/tests/test.sh:2"},
+		{"the image of a step's tests", "copy-source", steps(map[string]string{
+			toml: twoSteps + "verifier.environment_mode = \"separate\"\n", "steps/two/tests/Dockerfile": "FROM debian:12\nCOPY test.sh grade.py /tests/\n",
+		}), "steps/two/tests/Dockerfile:2"},
+		{"steps without findings", "", steps(nil), ""},
 		{"a name with a colon", "file-name", file("environment/a:b/x", "x"), "environment/a:b/x:0"},
 		{"a name with a space and a dot", "file-name", file("environment/.a b", "x"), ""},
 
@@ -260,7 +290,10 @@ func TestRules(t *testing.T) {
 		{"placeholders", "secret", file("environment/.env", "API_KEY=your-api-key-goes-here-1\nTOKEN=${TOKEN_FROM_OUTSIDE_1}\nSECRET_KEY=change-me-In-Production-42\nprivate_key=/root/.ssh/id_ed25519_Key\nsort_key: customer.name.last_name.1\ncache_token = next_page_token_value_1"), ""},
 	} {
 		t.Run(c.rule+", "+c.name, func(t *testing.T) {
-			found := of(prove.Lint(load(t, c.files)), c.rule)
+			found := prove.Lint(load(t, c.files))
+			if c.rule != "" {
+				found = of(found, c.rule)
+			}
 			var got []string
 			for _, f := range found {
 				got = append(got, fmt.Sprintf("%s:%d", f.File, f.Line))
