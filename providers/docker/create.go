@@ -182,6 +182,9 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 		}
 		return e.awaitEntrypoint(ctx)
 	}
+	if none := noGPU(opts.Limits, err); none != nil {
+		return none
+	}
 	err = failed(environment.KindStart, "start container", err)
 	var refused *environment.Error
 	switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,35 @@ func TestUnusableImages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An engine without GPUs gives none, and says so.
+func TestGPUs(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, nil)
+	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage, Labels: testLabels(t), Limits: environment.Limits{GPUs: 2, GPUTypes: "H100"}})
+	if err == nil { // it has them
+		defer env.Destroy(context.Background())
+		return
+	}
+	known := new(environment.Error)
+	if environment.KindOf(err) != environment.KindResources || !errors.As(err, &known) || !strings.Contains(known.Hint, "NVIDIA Container Toolkit") {
+		t.Errorf("kind %q: %v", environment.KindOf(err), err)
+	}
+}
+
+// GPUs are asked for as the engine's client asks for them with --gpus.
+func TestGPUsAreADeviceRequest(t *testing.T) {
+	g, err := new(Provider).grant(environment.Limits{GPUs: 2})
+	if err != nil || len(g.resources.DeviceRequests) != 1 {
+		t.Fatalf("%+v, %v", g.resources, err)
+	}
+	if r := g.resources.DeviceRequests[0]; r.Count != 2 || len(r.Capabilities) != 1 || !slices.Equal(r.Capabilities[0], []string{"gpu"}) {
+		t.Errorf("the request is %+v", r)
+	}
+	if none := noGPU(environment.Limits{}, errors.New(`could not select device driver "" with capabilities: [[gpu]]`)); none != nil {
+		t.Errorf("without a GPU in the limits: %v", none)
 	}
 }
 

@@ -38,7 +38,10 @@ type Provider struct {
 	settings map[string]settings // of images, by reference
 }
 
-var _ environment.Provider = (*Provider)(nil)
+var (
+	_ environment.Provider    = (*Provider)(nil)
+	_ environment.GPUProvider = (*Provider)(nil)
+)
 
 // New connects to the engine that DOCKER_HOST, DOCKER_CONTEXT or the Docker configuration names, as
 // the docker command does. cfg is environment.provider_config, as accepted by Check.

@@ -3,8 +3,10 @@ package docker
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/system"
 
 	"github.com/org/rollout-action/internal/core/environment"
 )
@@ -24,7 +26,7 @@ type granted struct {
 
 // grant translates limits. A limit that this engine can never satisfy is KindResources.
 func (p *Provider) grant(limits environment.Limits) (granted, error) {
-	if err := p.possible(limits); err != nil {
+	if err := possible(p.info, limits); err != nil {
 		return granted{}, err
 	}
 	var g granted
@@ -40,6 +42,9 @@ func (p *Provider) grant(limits environment.Limits) (granted, error) {
 	} else if limits.Pids > 0 {
 		g.unenforced = append(g.unenforced, "pids")
 	}
+	if limits.GPUs > 0 {
+		g.resources.DeviceRequests = []container.DeviceRequest{{Count: int(limits.GPUs), Capabilities: [][]string{{"gpu"}}}}
+	}
 	if limits.Storage > 0 && g.needs("storage", p.limitsStorage()) {
 		g.storage = limits.Storage
 	}
@@ -54,11 +59,27 @@ func (g *granted) needs(limit string, supported bool) bool {
 	return supported
 }
 
-func (p *Provider) possible(limits environment.Limits) error {
-	cpus, memory := int64(p.info.NCPU)*1000, p.info.MemTotal
+// ChoosesGPUs implements environment.GPUProvider: the engine gives the first GPUs that it has.
+func (*Provider) ChoosesGPUs() bool { return false }
+
+// noGPU returns the error of an engine that gave no GPU, as KindResources; nil if that is not why
+// it failed. Source: moby, daemon/devices_linux.go and the NVIDIA Container Toolkit.
+func noGPU(limits environment.Limits, err error) error {
+	text := strings.ToLower(err.Error())
+	if limits.GPUs == 0 || !strings.Contains(text, "could not select device driver") && !strings.Contains(text, "nvidia") {
+		return nil
+	}
+	return &environment.Error{
+		Kind: environment.KindResources, Err: fmt.Errorf("%d GPUs are wanted, and the Docker engine did not give them: %w", limits.GPUs, err),
+		Hint: "install the NVIDIA Container Toolkit on the engine's machine, use another machine, or leave the task out: exclude_tasks in the job",
+	}
+}
+
+func possible(info system.Info, limits environment.Limits) error {
+	cpus, memory := int64(info.NCPU)*1000, info.MemTotal
 	switch {
 	case cpus > 0 && limits.MilliCPUs > cpus:
-		return impossible("override_cpus", "%g cpus are wanted, the Docker engine has %d", float64(limits.MilliCPUs)/1000, p.info.NCPU)
+		return impossible("override_cpus", "%g cpus are wanted, the Docker engine has %d", float64(limits.MilliCPUs)/1000, info.NCPU)
 	case limits.MilliCPUs > 0 && limits.MilliCPUs < minMilliCPUs:
 		return impossible("override_cpus", "%g cpus are wanted, a container has at least 0.01", float64(limits.MilliCPUs)/1000)
 	case memory > 0 && limits.Memory > memory:

@@ -78,7 +78,7 @@ func impossible(name corev1.ResourceName, format string, args ...any) error {
 		override = "override_memory"
 	case strings.Contains(string(name), "storage"):
 		override = "override_storage"
-	case strings.Contains(string(name), "pods"):
+	case strings.Contains(string(name), "pods"), strings.Contains(string(name), gpuResource):
 		override = ""
 	}
 	hint := "ask for a larger quota, or use another namespace"

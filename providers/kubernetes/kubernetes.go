@@ -65,6 +65,7 @@ type Provider struct {
 var (
 	_ environment.Provider        = (*Provider)(nil)
 	_ environment.CreationChecker = (*Provider)(nil)
+	_ environment.GPUProvider     = (*Provider)(nil)
 	_ environment.ImageChecker    = (*Provider)(nil)
 	_ environment.Snapshotter     = (*Provider)(nil)
 )

@@ -47,6 +47,7 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 	if least.Memory > 0 {
 		least.Memory = max(least.Memory, installMemory)
 	}
+	least.GPUs = 0
 	before := resources(least) // of the containers that end before the trial's starts
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -133,6 +134,13 @@ func (c config) patched(pod *corev1.Pod) (*corev1.Pod, error) {
 	return out, nil
 }
 
+// gpuResource is the name under which NVIDIA's device plugin offers GPUs.
+const gpuResource = "nvidia.com/gpu"
+
+// ChoosesGPUs implements environment.GPUProvider: types are labels of nodes, which clusters name as
+// they like. provider_config.pod can select them.
+func (*Provider) ChoosesGPUs() bool { return false }
+
 // resources returns limits as those of a container. Requests are the same, so that a trial has the
 // same machine each time.
 func resources(l environment.Limits) corev1.ResourceRequirements {
@@ -145,6 +153,9 @@ func resources(l environment.Limits) corev1.ResourceRequirements {
 	}
 	if l.Storage > 0 {
 		list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(l.Storage+storageOverhead, resource.BinarySI)
+	}
+	if l.GPUs > 0 {
+		list[gpuResource] = *resource.NewQuantity(l.GPUs, resource.DecimalSI)
 	}
 	if len(list) == 0 {
 		return corev1.ResourceRequirements{}

@@ -1,12 +1,14 @@
 package kubernetes
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/podinit"
@@ -88,6 +90,25 @@ func TestSmallMemoryIsTheContainersAlone(t *testing.T) {
 		if got := c.Resources.Limits[corev1.ResourceMemory]; got.Value() != want {
 			t.Errorf("%s has %d bytes of memory, want %d", c.Name, got.Value(), want)
 		}
+	}
+}
+
+// The trial's container alone gets the GPUs.
+func TestPodWithGPUs(t *testing.T) {
+	pod := built(t, "", environment.CreateOptions{Limits: environment.Limits{GPUs: 2}}, "10.0.0.1:8411")
+	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+		want := int64(0)
+		if c.Name == mainContainer {
+			want = 2
+		}
+		if got := c.Resources.Limits[gpuResource]; got.Value() != want {
+			t.Errorf("%s has %d GPUs, want %d", c.Name, got.Value(), want)
+		}
+	}
+	quota := corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("1")}}}
+	known := new(environment.Error)
+	if err := fits(environment.Limits{GPUs: 2}, []corev1.ResourceQuota{quota}, nil); !errors.As(err, &known) || strings.Contains(known.Hint, "override") {
+		t.Errorf("a quota of one GPU: %v", err)
 	}
 }
 

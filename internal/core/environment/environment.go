@@ -130,6 +130,10 @@ type Limits struct {
 	Memory    int64 // bytes
 	Storage   int64 // bytes, in addition to the image
 	Pids      int64
+	// GPUs is only set for a GPUProvider. GPUTypes are the types that will do, separated by
+	// commas; "" is any.
+	GPUs     int64
+	GPUTypes string
 }
 
 // CreateOptions describe an environment to create.

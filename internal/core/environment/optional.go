@@ -65,9 +65,35 @@ type CreationChecker interface {
 	ProveNetworks(ctx context.Context, progress func(string)) error
 }
 
-// CheckCreation returns the error if p can never create such environments, or nil; it returns nil
-// if p is no CreationChecker.
+// GPUProvider is a Provider whose environments can have GPUs. Those of others cannot.
+type GPUProvider interface {
+	// ChoosesGPUs reports whether an environment gets GPUs of Limits.GPUTypes only. Otherwise it
+	// gets those that there are.
+	ChoosesGPUs() bool
+}
+
+// CheckGPUs returns the error if l wants GPUs and p is no GPUProvider. Its kind is KindResources.
+// unchosen reports whether p does not heed the types that l names.
+func CheckGPUs(p Provider, l Limits) (unchosen bool, err error) {
+	if l.GPUs == 0 {
+		return false, nil
+	}
+	g, ok := As[GPUProvider](p)
+	if !ok {
+		return false, &Error{
+			Kind: KindResources, Err: fmt.Errorf("the task needs %d GPUs, and environments of the provider %s have none", l.GPUs, p.Name()),
+			Hint: "use docker or kubernetes, or leave the task out: exclude_tasks in the job",
+		}
+	}
+	return l.GPUTypes != "" && !g.ChoosesGPUs(), nil
+}
+
+// CheckCreation returns the error if p can never create such environments, or nil; if p is no
+// CreationChecker, only that of CheckGPUs.
 func CheckCreation(ctx context.Context, p Provider, l Limits, n Network) error {
+	if _, err := CheckGPUs(p, l); err != nil {
+		return err
+	}
 	if c, ok := As[CreationChecker](p); ok {
 		return c.CheckCreation(ctx, l, n)
 	}

@@ -17,7 +17,7 @@ var harborKeys = []fields.Path{
 	{"schema_version"}, {"task", "name"},
 	{"verifier", "network_mode"}, {"agent", "network_mode"},
 	{"environment", "network_mode"}, {"environment", "allow_internet"},
-	{"environment", "os"}, {"environment", "gpus"}, {"environment", "gpu_types"}, {"environment", "tpu"},
+	{"environment", "os"}, {"environment", "tpu"},
 }
 
 // harborKey returns the first of harborKeys that a task.toml has, or "".

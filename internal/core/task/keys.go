@@ -15,10 +15,8 @@ const leaveOut = "leave the task out: exclude_tasks in the job"
 // does not support: a task that sets one is invalid. The text is the reason. Source: Harbor 0.22,
 // src/harbor/models/task/config.py.
 var unsupported = map[string]string{
-	"environment.os":        "environments run Linux",
-	"environment.gpus":      "environments have no GPU",
-	"environment.gpu_types": "environments have no GPU",
-	"environment.tpu":       "environments have no TPU",
+	"environment.os":  "environments run Linux",
+	"environment.tpu": "environments have no TPU",
 }
 
 // maxUnknown is the number of unknown keys that are reported for a table.
@@ -37,7 +35,7 @@ func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Fi
 		switch {
 		case p[:min(len(p), 1)].String() == "judges": // a misspelt key of a judge would change its scores
 			r.Add(f.At, diag.DidYouMean(f.Name, known), "unknown key %q", at)
-		case refused && asksForNothing(n, f, key):
+		case refused && asksForNothing(f, key):
 		case refused:
 			r.Add(f.At, leaveOut, "%q is not supported: %s", at, why)
 		default:
@@ -53,13 +51,10 @@ func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Fi
 	}
 }
 
-// asksForNothing reports whether the value of a field of n has no effect: a neutral value, or an
+// asksForNothing reports whether the value of a field has no effect: a neutral value, or an
 // empty one (0, false, "", [] and tables of such).
-func asksForNothing(n *fields.Node, f *fields.Field, name string) bool {
+func asksForNothing(f *fields.Field, name string) bool {
 	switch value := f.Value; name {
-	case "environment.gpu_types":
-		gpus, ok := n.Given("gpus").Number()
-		return isEmpty(value) || ok && gpus == 0
 	case "environment.os":
 		return strings.EqualFold(value.Text, "linux")
 	default:

@@ -159,6 +159,8 @@ type Environment struct {
 	MilliCPUs       MilliCPUs      `toml:"cpus" default:"1" unit:"cpus" above:"0" is:"a number of CPUs" hint:"write cpus = 2, or cpus = \"500m\"" doc:"CPUs of the environment: a number, or a Kubernetes quantity such as \"500m\"."`
 	Memory          Size           `toml:"memory" default:"2G" unit:"bytes" min:"1Mi" mb:"memory_mb" is:"an amount as a string" hint:"write memory = \"2G\", or memory_mb = 2048" doc:"Memory of the environment as a Kubernetes quantity: 2G is 2*10^9 bytes, 2Gi is 2*2^30."`
 	Storage         Size           `toml:"storage" default:"10G" unit:"bytes" min:"1Mi" mb:"storage_mb" is:"an amount as a string" hint:"write storage = \"10G\", or storage_mb = 10240" doc:"Storage of the environment, beyond its image, as a Kubernetes quantity."`
+	GPUs            int            `toml:"gpus" min:"0" max:"64" doc:"GPUs of the environment. Providers that have none refuse the task: docker and kubernetes may have some."`
+	GPUTypes        []string       `toml:"gpu_types" most:"20" is:"a list of names" hint:"write gpu_types = [\"H100\"]" doc:"Types of GPUs that will do. Trials say where a provider gives those that there are."`
 	Explicit        ExplicitLimits `toml:"-"`
 	Networks        Networks       `toml:"-"` // of the phases; [agent] and [verifier] may override this table
 	WorkDir         string         `toml:"workdir" pattern:"^(/.*)?$" is:"an absolute path" hint:"write it like \"/app\"" doc:"Absolute path of the directory in which all scripts run; it must be in the image. Default: the image's."`

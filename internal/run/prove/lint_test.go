@@ -34,7 +34,8 @@ func summed(prefix string) string {
 	return token + digits
 }
 
-// twoSteps is the task.toml of a task with the steps one and two. What is added belongs to the second.
+// twoSteps is the task.toml of a task with the steps one and two. What is added belongs to the
+// second.
 const twoSteps = "version = \"1.0\"\n[[steps]]\nname = \"one\"\n[[steps]]\nname = \"two\"\n"
 
 // steps returns changes that make the good task one with two steps, with further changes.

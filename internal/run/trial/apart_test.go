@@ -87,6 +87,12 @@ func TestTestsInAnotherEnvironment(t *testing.T) {
 			},
 		},
 		{
+			name:  "GPUs are refused where environments have none",
+			pure:  true,
+			story: story{agent: script("true"), toml: "environment.gpus = 2\nenvironment.gpu_types = [\"H100\"]\n"},
+			want:  want{err: result.EnvironmentResourceAllocationFailed, says: []string{"the task needs 2 GPUs, and environments of the provider fake have none"}},
+		},
+		{
 			name:  "without artifacts the tests could only fail",
 			pure:  true,
 			story: story{job: fresh(), agent: script("true")},

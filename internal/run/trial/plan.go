@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/core/agent"
@@ -94,7 +95,7 @@ func (p *plan) limits() environment.Limits { return p.spec.Limits(p.job) }
 // Limits returns the resources of a trial's environment: the task's, with the job's overrides.
 func (s Spec) Limits(of config.Job) environment.Limits {
 	t, job := s.Task.Config.Environment, of.Environment
-	limits := environment.Limits{MilliCPUs: int64(t.MilliCPUs), Memory: int64(t.Memory), Storage: int64(t.Storage)}
+	limits := environment.Limits{MilliCPUs: int64(t.MilliCPUs), Memory: int64(t.Memory), Storage: int64(t.Storage), GPUs: int64(t.GPUs), GPUTypes: strings.Join(t.GPUTypes, ",")}
 	if job.OverrideCPUs != nil {
 		limits.MilliCPUs = int64(*job.OverrideCPUs)
 	}

@@ -102,6 +102,10 @@ func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, cr
 	opts.Lifetime = x.lifetime()
 	network := opts.Network
 	opts.Limits, opts.Env = x.limits(), x.environmentEnv()
+	unchosen, err := environment.CheckGPUs(x.opts.Provider, opts.Limits)
+	if err != nil {
+		return err
+	}
 	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Run: x.opts.Run, Owner: x.owner}
 	opts.Network = x.refusals.Counted(network) // of all phases
 	env, err := create(starting, opts)
@@ -117,6 +121,9 @@ func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, cr
 	}
 	x.Trial.Environment.ID = env.ID()
 	x.Trial.Environment.Unenforced = x.unenforced(environment.Unenforced(env))
+	if unchosen {
+		x.Trial.Environment.Unenforced = append(x.Trial.Environment.Unenforced, "gpu_types")
+	}
 	x.recordBase(environment.BaseOf(env))
 	for _, needed := range neededNetworks(&x.plan) {
 		if err := networks.CheckSwitches(env, network, needed, x.opts.Provider.Name()); err != nil {
