@@ -12,7 +12,6 @@ import (
 
 	"github.com/org/rollout-action/internal/app/harborjob"
 	"github.com/org/rollout-action/internal/cli/command"
-	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
@@ -51,9 +50,21 @@ are relative to the current directory, as Harbor reads them; in the new file the
 // maxJob is the size up to which a job file is read, in bytes.
 const maxJob = 4 << 20
 
+// readJob reads a file that the user names.
+func readJob(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(), info.Size() > maxJob:
+		return nil, errors.New("want a regular file of at most 4 MiB")
+	}
+	return os.ReadFile(name)
+}
+
 func importHarbor(v *command.Invocation, name, output string) error {
 	paths := v.Host().Paths
-	text, err := nofollow.ReadFile(paths.Path(name), maxJob)
+	text, err := readJob(paths.Path(name))
 	if err != nil {
 		return command.Usagef("read %s: %w", untrusted.Line(name), reasonOf(err))
 	}
@@ -73,7 +84,11 @@ func importHarbor(v *command.Invocation, name, output string) error {
 		_, err = v.Stdout.Write(made.Text)
 		return err
 	}
-	if err := writeNew(paths.Path(output), made.Text); err != nil {
+	err = writeNew(paths.Path(output), made.Text)
+	if errors.Is(err, fs.ErrExist) {
+		return command.Usagef("%s is there already: remove it, or name another file with --output", untrusted.Line(output))
+	}
+	if err != nil {
 		return command.Usagef("write %s: %w", untrusted.Line(output), reasonOf(err))
 	}
 	fmt.Fprintln(v.Stdout, untrusted.Line(output))

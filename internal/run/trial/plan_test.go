@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 func TestLifetimeIsLongerThanAllTimeoutsTogether(t *testing.T) {
 	x := &plan{
+		spec:     Spec{Task: &task.Task{}},
 		job:      config.Job{TimeoutMultiplier: 2, Retry: config.Retry{MaxAttempts: 3}},
 		timeouts: timing.Timeouts{Install: time.Hour, Execute: 2 * time.Hour, Verify: time.Hour, StartPeriod: time.Minute, Healthcheck: time.Minute},
 	}
