@@ -78,7 +78,11 @@ func (c *checker) document(text []byte) *yaml.Node {
 		return nil
 	}
 	root := doc.Content[0]
-	c.tags(root, 0)
+	if left := maxNodes; !written(root, 0, &left) {
+		c.problems = append(c.problems, Problem{Message: "is too large, or nested too deeply, with its aliases written out"})
+		return nil
+	}
+	c.tags(root)
 	c.keys(root, "", topKeys)
 	for _, part := range []struct {
 		name string
@@ -109,20 +113,37 @@ func withoutVersion(text []byte, root *yaml.Node) []byte {
 	return bytes.Join(lines, []byte("\n"))
 }
 
-// maxDepth bounds the nesting of the file.
-const maxDepth = 50
+// Bounds of the file with its aliases written out: a few lines of aliases of aliases are billions
+// of nodes.
+const (
+	maxDepth = 50
+	maxNodes = 100_000
+)
+
+// written reports whether a node is within these bounds. left is the number of nodes that there may
+// be.
+func written(n *yaml.Node, depth int, left *int) bool {
+	if *left--; *left < 0 || depth > maxDepth {
+		return false
+	}
+	if n.Kind == yaml.AliasNode {
+		return written(n.Alias, depth+1, left)
+	}
+	for _, inner := range n.Content {
+		if !written(inner, depth+1, left) {
+			return false
+		}
+	}
+	return true
+}
 
 // tags refuses the tags of merges between files.
-func (c *checker) tags(n *yaml.Node, depth int) {
-	if depth > maxDepth {
-		c.refuse(n, "", "is nested too deeply")
-		return
-	}
+func (c *checker) tags(n *yaml.Node) {
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
 		c.refuse(n, "write the value out", "the tag %s is not supported", n.Tag)
 	}
 	for _, inner := range n.Content {
-		c.tags(inner, depth+1)
+		c.tags(inner)
 	}
 }
 

@@ -107,6 +107,23 @@ func TestUnpinned(t *testing.T) {
 	}
 }
 
+// A few lines that stand for billions of nodes, or for themselves, are refused at once.
+func TestAliasesThatGrow(t *testing.T) {
+	bomb := "x-0: &a0 {a: 1}\n"
+	for i := range 12 {
+		bomb += fmt.Sprintf("x-%d: &a%d {<<: [%s]}\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+	}
+	for name, text := range map[string]string{
+		"growing": bomb + "services:\n  db: {<<: *a12, image: x}\n",
+		"endless": "x-a: &a [*a]\nservices:\n  db: {image: x}\n",
+		"deep":    "x-a: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\nservices:\n  db: {image: x}\n",
+	} {
+		if _, problems := read(t, text, nil); len(problems) != 1 || !strings.Contains(problems[0], "too large, or nested too deeply") {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+}
+
 // Nothing that a container would have of the machine gets in.
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
