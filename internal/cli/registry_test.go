@@ -284,7 +284,7 @@ func TestFormatOfARegistrysDataset(t *testing.T) {
 func TestValidateNamesARegistrysTask(t *testing.T) {
 	s := newRegistryScene(t)
 	files := gittest.Tasks("tasks/one")
-	files["tasks/one/task.toml"] = "version = \"1.0\"\n\n[environment]\ngpus = 1\n\n[solution.env]\nKEY = \"${NOBODY_HAS_THIS}\"\n"
+	files["tasks/one/task.toml"] = "version = \"1.0\"\n\n[environment]\ntpu = 1\n\n[solution.env]\nKEY = \"${NOBODY_HAS_THIS}\"\n"
 	files["tasks/one/environment/Dockerfile"] = "FROM debian:bookworm\nWORKDIR /app\nRUNS x\n"
 	id := s.repo.Commit("main", files)
 	s.registry = func() string { return registryOf(s.git.URL+"/tasks.git", id, "one") }
@@ -303,7 +303,7 @@ func TestValidateNamesARegistrysTask(t *testing.T) {
 		}
 	}
 	_, stdout, stderr := s.rollout("validate", "job.yaml")
-	see("validate", stdout+stderr, label+": task.toml:4:1: \"environment.gpus\" is not supported", label+": environment/Dockerfile:3: ")
+	see("validate", stdout+stderr, label+": task.toml:4:1: \"environment.tpu\" is not supported", label+": environment/Dockerfile:3: ")
 	_, stdout, stderr = s.rollout("validate", "job.yaml", "--format", "json")
 	see("validate --format json", stdout+stderr, `"file": "`+label+`: environment/Dockerfile"`)
 	for _, format := range []string{"text", "junit", "markdown", "annotations", "json"} {

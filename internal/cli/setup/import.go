@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,14 +53,16 @@ const maxJob = 4 << 20
 
 // readJob reads a file that the user names.
 func readJob(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
+	f, err := os.Open(name)
+	if err != nil {
 		return nil, err
-	case !info.Mode().IsRegular(), info.Size() > maxJob:
-		return nil, errors.New("want a regular file of at most 4 MiB")
 	}
-	return os.ReadFile(name)
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxJob+1))
+	if err == nil && len(text) > maxJob {
+		err = errors.New("it has more than 4 MiB")
+	}
+	return text, err
 }
 
 func importHarbor(v *command.Invocation, name, output string) error {
