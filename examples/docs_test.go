@@ -172,7 +172,7 @@ func checkJobPart(t *testing.T, where string, text []byte) {
 	}
 }
 
-// checkTaskToml checks a task.toml or, if its first line says so, a dataset's lint.toml.
+// checkTaskToml checks a task.toml, or a dataset's lint.toml if the first line is its name.
 func checkTaskToml(t *testing.T, where string, text []byte) {
 	t.Helper()
 	var ofDataset []byte

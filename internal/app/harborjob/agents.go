@@ -130,7 +130,7 @@ func (c *conversion) restOfAgent(a table) {
 // returns the variable that has the key; "" if the agent asks its model itself.
 func (c *conversion) model(a table, out *node, p presets.Preset, full, base string, env *node) string {
 	if p.NoGateway != "" {
-		a.note("model_name", "%s stays as the agent has it: %s", full, p.NoGateway)
+		a.note("model_name", "%s is not set, because the agent chooses its model itself: %s", full, p.NoGateway)
 		return ""
 	}
 	provider, name, _ := strings.Cut(full, "/")

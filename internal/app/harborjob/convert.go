@@ -21,7 +21,7 @@ import (
 // Converted is a job file for Rollout.
 type Converted struct {
 	Text  []byte
-	Notes []Note // what is not carried over, by line
+	Notes []Note // the keys that are not carried over, by line
 }
 
 // Convert returns the job of Rollout that is closest to a job of Harbor. name is how messages call
@@ -84,7 +84,7 @@ func (c *conversion) has(keys ...string) bool {
 	return false
 }
 
-// path returns a path of Harbor's file as the new file has it.
+// path returns a path of Harbor's file relative to the new file.
 func (c *conversion) path(p string) string {
 	if filepath.IsAbs(p) || strings.HasPrefix(p, "~") {
 		return p

@@ -53,8 +53,8 @@ func resolve(n *yaml.Node, depth int, left *int) error {
 	return nil
 }
 
-// table is a mapping of Harbor's file whose keys are taken one by one. What is left in the end is
-// not carried over.
+// table is a mapping of Harbor's file whose keys are taken one by one. Keys that remain are not
+// carried over.
 type table struct {
 	notes  *[]Note
 	path   string
@@ -137,7 +137,7 @@ func (t table) drop(name, why string) {
 	*t.notes = append(*t.notes, Note{Line: key.Line, Key: t.path + name, Why: why})
 }
 
-// dropAs is drop, but does nothing if the value is the one that says nothing.
+// dropAs removes a key as drop does, but without a note if the value is nothing, its default.
 func (t table) dropAs(name, nothing, why string) {
 	if n := t.values[name]; n != nil && n.Kind == yaml.ScalarNode && n.Value == nothing {
 		delete(t.values, name)

@@ -143,7 +143,7 @@ func unset(l *stages.Loaded) diag.List {
 }
 
 // linted returns the findings of the lint rules for a task. Only those that prevent the task from
-// running are errors; the rest are warnings.
+// running are errors; all others are warnings.
 func linted(paths host.Paths, t *task.Task) diag.List {
 	var problems diag.List
 	for _, f := range prove.Lint(t) {

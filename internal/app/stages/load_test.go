@@ -112,7 +112,8 @@ func TestVariablesComeFromFiles(t *testing.T) {
 	}
 }
 
-// A name with a number goes on after the highest one that is there, whatever else is in jobs_dir.
+// The number in a job's name is one more than the highest in jobs_dir, whose other entries do not
+// count.
 func TestNumberedNamesGoOn(t *testing.T) {
 	h, _ := apptest.New(t)
 	write(t, h, "job.yaml", "name: nightly-{run}\nenvironment: {type: fake}\nagents: [{name: nop}]\ndatasets: [{path: evals}]\n")

@@ -21,8 +21,8 @@ import (
 )
 
 // AskProvider returns the features that a remote provider lacks for the trials: as errors if a run
-// would certainly be refused, otherwise as warnings, because another machine may have them. No
-// environment is created.
+// would certainly be refused, otherwise as warnings, because another machine may have them. It
+// creates no environment.
 func (p *Planned) AskProvider(ctx context.Context) diag.List {
 	if entry, _ := p.Host.Providers.Find(p.Job.Environment.Type); !entry.Remote { // config.Load has checked the name
 		return nil

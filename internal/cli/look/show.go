@@ -433,25 +433,39 @@ func writeOutcome(w io.Writer, t result.Trial) {
 	}
 	fmt.Fprintf(w, "Cost: %s\n", report.Cost(t.Cost))
 	writeAgents(w, t)
-	if env := t.Environment; env != nil {
-		text := tables.Cell(env.Provider)
-		if env.Image != "" {
-			text += ", image " + untrusted.Line(env.Image)
-		}
-		if env.Preserved {
-			text += ", kept as " + untrusted.Line(env.ID)
-		}
-		if kept := env.Outcome; kept != nil {
-			text += fmt.Sprintf(", outcome kept as %s (%s)", untrusted.Line(kept.ID), quantity.Size(kept.Bytes))
-		}
-		fmt.Fprintf(w, "Environment: %s\n", text)
-		if tests := env.Verifier; tests != nil {
-			fmt.Fprintf(w, "  the tests ran in another one, image %s\n", untrusted.Line(tests.Image))
-		}
-		if base := env.Base; base != nil {
-			fmt.Fprintf(w, "  runs on %s instead of %s: %s\n", untrusted.Line(base.Actual), untrusted.Line(base.Requested), untrusted.Line(base.Reason))
-		}
+	if t.Environment != nil {
+		writeEnvironment(w, *t.Environment)
 	}
+	writeEarlier(w, t)
+	if t.Confirmation {
+		fmt.Fprintln(w, "Confirmation: an attempt to confirm that the task is broken or fixed")
+	}
+	writeNotes(w, t)
+}
+
+// writeEnvironment prints where a trial ran.
+func writeEnvironment(w io.Writer, env result.Environment) {
+	text := tables.Cell(env.Provider)
+	if env.Image != "" {
+		text += ", image " + untrusted.Line(env.Image)
+	}
+	if env.Preserved {
+		text += ", kept as " + untrusted.Line(env.ID)
+	}
+	if kept := env.Outcome; kept != nil {
+		text += fmt.Sprintf(", outcome kept as %s (%s)", untrusted.Line(kept.ID), quantity.Size(kept.Bytes))
+	}
+	fmt.Fprintf(w, "Environment: %s\n", text)
+	if tests := env.Verifier; tests != nil {
+		fmt.Fprintf(w, "  the tests ran in another one, image %s\n", untrusted.Line(tests.Image))
+	}
+	if base := env.Base; base != nil {
+		fmt.Fprintf(w, "  runs on %s instead of %s: %s\n", untrusted.Line(base.Actual), untrusted.Line(base.Requested), untrusted.Line(base.Reason))
+	}
+}
+
+// writeEarlier prints which earlier job ran a trial, or its agent.
+func writeEarlier(w io.Writer, t result.Trial) {
 	if r := t.Reused; r != nil {
 		fmt.Fprintf(w, "Reused: from job %s, %s\n", untrusted.Line(r.Job), untrusted.Line(r.From))
 		if r.Commit != "" {
@@ -475,10 +489,6 @@ func writeOutcome(w io.Writer, t result.Trial) {
 		}
 		fmt.Fprintf(w, "Verified again: its agent ran in job %s, %s, with %s; the tests ran on %s\n", untrusted.Line(r.Job), untrusted.Line(r.From), before, on)
 	}
-	if t.Confirmation {
-		fmt.Fprintln(w, "Confirmation: an attempt to confirm that the task is broken or fixed")
-	}
-	writeNotes(w, t)
 }
 
 // writeNotes prints what went wrong without ending the trial.

@@ -28,7 +28,7 @@ func TestTheLastLineOfValidate(t *testing.T) {
 	}
 }
 
-// Many warnings that differ only in their places are counted, and what is equal is printed once.
+// Many warnings that differ only in their places are counted, and equal ones are printed once.
 func TestManyWarningsAreCounted(t *testing.T) {
 	var list diag.List
 	for i := range 8 {

@@ -68,7 +68,7 @@ func (l Labels) Map() map[string]string {
 	return m
 }
 
-// ImageMap is Map for an image made from an environment: it has all keys, so the image inherits
+// ImageMap returns the labels of an image made from an environment: all keys, so the image inherits
 // none of the environment's labels, which new environments of the image would then have.
 func (l Labels) ImageMap() map[string]string {
 	m := l.Map()

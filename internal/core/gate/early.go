@@ -145,7 +145,7 @@ func (p Policy) Look(base, head result.Job, attempts, rounds int, now time.Time)
 	return l
 }
 
-// lookAtTests is the part of Look that is about tests.
+// lookAtTests returns the look at those limits that are tested.
 func (p Policy) lookAtTests(base, head result.Job, attempts, rounds int, now time.Time) Look {
 	l := Look{Decision: More, Round: rounds, Reason: "no limit can be decided before the end"}
 	tests, late := p.lookedAt(base, head, attempts, rounds, now)
