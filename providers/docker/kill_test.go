@@ -59,7 +59,8 @@ func TestTimeoutWithoutFreeProcessIDs(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{Limits: environment.Limits{Pids: 40}})
-	// bash gives up when it cannot fork for fifteen seconds: the script itself does not fork after the loop has begun.
+	// bash gives up when it cannot fork for fifteen seconds: the script itself does not fork after
+	// the loop has begun.
 	err := endReady(t, env, "(for i in {1..200}; do sleep 600 & [ $i != 33 ] || echo ready; done) & exec sleep 600")
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Fatalf("error %v, want %v", err, environment.ErrTimeout)
