@@ -58,6 +58,7 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 	for _, run := range report.Doubts(t) {
 		lines = append(lines, untrusted.Cut(untrusted.XMLLine(fmt.Sprintf("judge %s, score %s: %s", run.Name, report.Number(*run.Score), run.Reason)), maxMessage))
 	}
+	lines = append(lines, stepLines(t)...)
 	if tested {
 		lines = append(append(lines, ""), b.listTests(tests)...)
 	}
@@ -70,12 +71,23 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 	return r
 }
 
-// passed returns the text of a case that passed: the test cases of its verifiers.
+// stepLines returns a line for each step of a trial.
+func stepLines(t result.Trial) (lines []string) {
+	for _, line := range report.StepLines(t) {
+		lines = append(lines, "step "+untrusted.XMLLine(line))
+	}
+	return lines
+}
+
+// passed returns the text of a case that passed: its steps, and the test cases of its verifiers.
 func (b *builder) passed(c report.Case) []string {
 	var lines []string
 	for _, a := range c.Attempts {
 		if a.Trial == nil {
 			continue
+		}
+		if b.detail.excerpts {
+			lines = append(lines, stepLines(*a.Trial)...)
 		}
 		if tests, ok := b.tests(*a.Trial); ok {
 			lines = append(lines, b.listTests(tests)...)

@@ -214,19 +214,38 @@ func logsOf(in report.Input, t result.Trial) (logs []string) {
 	return logs
 }
 
-// endsOf returns the ends of the output of the agent and the verifier.
+// endsOf returns the ends of the output of the agent and the verifier, of each step if the task has
+// steps.
 func endsOf(in report.Input, t result.Trial) (ends []LogEnd) {
-	for _, name := range []string{"setup", "command", path.Join("command", "stderr"), "verifier"} {
-		file := logPath(name)
-		if name == "setup" && t.Timestamps.AgentExecutionStartedAt != nil {
-			continue // the agent ran, so its installation matters little
-		}
+	add := func(file string) {
 		if log := report.Ends(in, path.Join(t.Dir(), file), endLines); !log.Empty() {
 			ends = append(ends, LogEnd{File: file, Caption: report.Caption(log, file), Lines: log.Lines()})
 		}
 	}
+	if len(t.Steps) > 0 {
+		if !slices.ContainsFunc(t.Steps, func(s result.StepRun) bool { return s.AgentExecutionSec != nil }) {
+			add(logPath("setup"))
+		}
+		for _, s := range t.Steps[:min(len(t.Steps), maxEnds)] {
+			for _, name := range []string{"command", path.Join("command", "stderr"), "verifier"} {
+				if dir := result.StepDir(s.Name); dir != "" {
+					add(logPath(path.Join(dir, name)))
+				}
+			}
+		}
+		return ends
+	}
+	for _, name := range []string{"setup", "command", path.Join("command", "stderr"), "verifier"} {
+		if name == "setup" && t.Timestamps.AgentExecutionStartedAt != nil {
+			continue // the agent ran, so its installation matters little
+		}
+		add(logPath(name))
+	}
 	return ends
 }
+
+// maxEnds is the maximum number of steps whose output endsOf returns.
+const maxEnds = 20
 
 // LogNames returns the short names of logs, for shell completion.
 func LogNames() []string {
@@ -237,8 +256,12 @@ func LogNames() []string {
 	return append(names, "error")
 }
 
-// logPath returns the path of a log below a trial's directory, from a path or a short name.
+// logPath returns the path of a log below a trial's directory, from a path or a short name, which
+// may be that of a step's log: steps/build/command.
 func logPath(name string) string {
+	if parts := strings.SplitN(name, "/", 3); len(parts) == 3 && parts[0] == result.StepsDir {
+		return path.Join(parts[0], parts[1], logPath(parts[2]))
+	}
 	for _, dir := range []struct{ name, path string }{{"setup", result.SetupDir}, {"command", result.CommandDir}, {"verifier", result.VerifierDir}} {
 		switch name {
 		case dir.name, dir.name + "/stdout":

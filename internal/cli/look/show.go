@@ -311,9 +311,17 @@ func writeTrials(w io.Writer, s inspect.ShownJob, rows int) {
 	}
 	fmt.Fprintln(w)
 	table := tables.New(w)
-	table.Row("REWARD", "TIME", "COST", "ERROR", "TRIAL")
+	steps := slices.ContainsFunc(s.Input.Trials, func(t result.Trial) bool { return len(t.Steps) > 0 })
+	row := func(reward, seconds, cost, problem, parts, trial string) {
+		if steps {
+			table.Row(reward, seconds, cost, problem, parts, trial)
+			return
+		}
+		table.Row(reward, seconds, cost, problem, trial)
+	}
+	row("REWARD", "TIME", "COST", "ERROR", "STEPS", "TRIAL")
 	for _, k := range s.Keys[:min(len(s.Keys), rows)] {
-		reward, seconds, cost, problem := "–", "–", "–", "no result"
+		reward, seconds, cost, problem, parts := "–", "–", "–", "no result", "–"
 		if t, ok := byKey[k]; ok {
 			seconds, cost, problem = report.Duration(result.OutcomeOf(t).TrialSec()), report.Cost(t.Cost), "–"
 			if t.Reward != nil {
@@ -322,8 +330,11 @@ func writeTrials(w io.Writer, s inspect.ShownJob, rows int) {
 			if t.Error != nil {
 				problem = tables.Cell(string(t.Error.Type))
 			}
+			if len(t.Steps) > 0 {
+				parts = tables.Cell(report.Steps(t))
+			}
 		}
-		table.Row(reward, seconds, cost, problem, untrusted.Line(k.String()))
+		row(reward, seconds, cost, problem, parts, untrusted.Line(k.String()))
 	}
 	_ = table.Flush() // to a buffer
 	writeRest(w, len(s.Keys)-rows)
@@ -421,6 +432,9 @@ func writeOutcome(w io.Writer, t result.Trial) {
 	}
 	for _, s := range t.Steps {
 		fmt.Fprintf(w, "Step %s: %s\n", tables.Cell(s.Name), untrusted.Line(report.Step(s)))
+		if tests := s.Verifier; tests != nil {
+			fmt.Fprintf(w, "  its tests ran in another environment, image %s\n", untrusted.Line(tests.Image))
+		}
 	}
 	if t.VerifierExitCode != nil {
 		fmt.Fprintf(w, "Verifier: exit code %d\n", *t.VerifierExitCode)

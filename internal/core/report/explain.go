@@ -33,7 +33,11 @@ const (
 // at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
 func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
 	for _, log := range explaining(t) {
-		file := path.Join(t.Dir(), log)
+		dir := failedDir(t)
+		if log == result.ErrorFile {
+			dir = t.Dir()
+		}
+		file := path.Join(dir, log)
 		if log := read(in, file).Telling(explainLines, explainBytes, explainWidth); !log.Empty() {
 			return file, log
 		}
@@ -111,11 +115,17 @@ func explaining(t result.Trial) []string {
 // Logs returns the files of a trial that a user may want to open, relative to the job's directory.
 // Missing and empty ones are left out.
 func Logs(in Input, t result.Trial) []string {
+	names := []string{path.Join(t.Dir(), result.ErrorFile)}
+	for _, dir := range runDirs(t) {
+		for _, log := range []string{verifierStdout, verifierStderr, commandStdout, commandStderr, setupStdout, setupStderr} {
+			names = append(names, path.Join(dir, log))
+		}
+	}
+	if len(t.Steps) > 0 {
+		names = append(names, path.Join(t.Dir(), setupStdout), path.Join(t.Dir(), setupStderr))
+	}
 	var found []string
-	for _, log := range []string{
-		result.ErrorFile, verifierStdout, verifierStderr, commandStdout, commandStderr, setupStdout, setupStderr, result.ResultFile,
-	} {
-		name := path.Join(t.Dir(), log)
+	for _, name := range append(names, path.Join(t.Dir(), result.ResultFile)) {
 		file, info, err := open(in.Files, name)
 		if err != nil {
 			continue

@@ -54,10 +54,35 @@ const (
 )
 
 // VerifierTests returns the test cases of a trial's verifier, if it wrote /logs/verifier/ctrf.json
-// or a JUnit file (the first *.xml by name that is one). ok is false if there is no valid one.
+// or a JUnit file (the first *.xml by name that is one). ok is false if there is no valid one. The
+// names of those of steps begin with the step's, and File is then the directory of the steps.
 // Sources: CTRF's schema (results.tests), and JUnit's common dialect.
 func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
-	dir := path.Join(t.Dir(), result.VerifierDir)
+	if len(t.Steps) == 0 {
+		return testsBelow(in, t.Dir())
+	}
+	all := Tests{File: path.Join(t.Dir(), result.StepsDir)}
+	for _, dir := range runDirs(t) {
+		tests, found := testsBelow(in, dir)
+		if !found {
+			continue
+		}
+		ok = true
+		all.Passed, all.Failed, all.Skipped = all.Passed+tests.Passed, all.Failed+tests.Failed, all.Skipped+tests.Skipped
+		for _, test := range tests.List {
+			test.Name = path.Base(dir) + ": " + test.Name
+			all.List = append(all.List, test)
+		}
+	}
+	if !ok {
+		return Tests{}, false
+	}
+	return all.sorted(), true
+}
+
+// testsBelow returns the test cases of the verifier of a run with the directory dir.
+func testsBelow(in Input, dir string) (tests Tests, ok bool) {
+	dir = path.Join(dir, result.VerifierDir)
 	if data, err := readSmall(in.Files, path.Join(dir, "ctrf.json")); err == nil {
 		if tests, err := parseCTRF(data); err == nil {
 			tests.File = path.Join(dir, "ctrf.json")

@@ -1,10 +1,23 @@
 package result
 
-import "time"
+import (
+	"path"
+	"strings"
+	"time"
+)
 
 // StepsDir has a directory for each step of a task with steps, named like it. A step's directory
 // has a SetupDir, CommandDir, VerifierDir, LogsDir and ArtifactsDir.
 const StepsDir = "steps"
+
+// StepDir returns the directory of a step below that of its trial; "" if the name is none that
+// Rollout gives.
+func StepDir(name string) string {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\\x00") {
+		return ""
+	}
+	return path.Join(StepsDir, name)
+}
 
 // StepRun is a step in a trial of a task with steps.
 type StepRun struct {

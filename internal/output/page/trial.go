@@ -207,7 +207,11 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 			v.Steps = append(v.Steps, Fact{"… and " + report.Count(len(t.Steps)-i) + " more", ""})
 			break
 		}
-		v.Steps = append(v.Steps, Fact{name(s.Name), cut(report.Step(s), 300)})
+		text := report.Step(s)
+		if s.Verifier != nil {
+			text += "; its tests ran in another environment, " + s.Verifier.Image
+		}
+		v.Steps = append(v.Steps, Fact{name(s.Name), cut(text, 300)})
 	}
 	for _, r := range t.Retries[:min(len(t.Retries), 10)] {
 		v.Retries = append(v.Retries, oneLine(r.Operation)+", attempt "+strconv.Itoa(r.Attempt)+": "+cut(r.Message, 300))
@@ -267,13 +271,13 @@ func phases(t result.Trial) []Phase {
 		return nil
 	}
 	var out []Phase
-	for _, p := range spans(s) {
+	for _, p := range append(spans(s), stepSpans(t)...) {
 		at := func(when time.Time) int {
 			return int(1000 * min(max(when.Sub(s.StartedAt).Seconds()/total.Seconds(), 0), 1))
 		}
 		from, to := at(p.from), at(p.to)
 		out = append(out, Phase{
-			Name: phaseNames[p.phase], Time: report.Duration(p.to.Sub(p.from).Seconds()),
+			Name: cmp.Or(p.step, phaseNames[p.phase]), Time: report.Duration(p.to.Sub(p.from).Seconds()),
 			X: from, Width: max(to-from, 4), Y: 14 * len(out), Class: "phase" + strconv.Itoa(p.phase),
 		})
 	}
@@ -285,8 +289,20 @@ var phaseNames = [...]string{"Environment setup", "Agent setup", "Agent", "Verif
 
 // span is a phase of a trial.
 type span struct {
-	phase    int // an index of phaseNames
+	phase    int    // an index of phaseNames
+	step     string // of a task with steps: "Step build"
 	from, to time.Time
+}
+
+// stepSpans returns a span for each step of a trial: its setup, its agent and its tests.
+func stepSpans(t result.Trial) (out []span) {
+	const agent = 2
+	for _, s := range t.Steps[:min(len(t.Steps), maxList)] {
+		if !s.StartedAt.IsZero() && !s.EndedAt.Before(s.StartedAt) {
+			out = append(out, span{agent, "Step " + name(s.Name), s.StartedAt, s.EndedAt})
+		}
+	}
+	return out
 }
 
 // spans returns the phases that began and ended.
@@ -299,7 +315,7 @@ func spans(s result.Timestamps) (out []span) {
 		{s.JudgesStartedAt, s.JudgesEndedAt},
 	} {
 		if p[0] != nil && p[1] != nil {
-			out = append(out, span{i, *p[0], *p[1]})
+			out = append(out, span{phase: i, from: *p[0], to: *p[1]})
 		}
 	}
 	return out
@@ -334,7 +350,7 @@ func usage(t result.Trial) []Fact {
 	if t.StopCondition != "" {
 		add("Stopped by", name(t.StopCondition))
 	}
-	if e := t.Environment; e != nil && e.Verifier != nil {
+	if e := t.Environment; e != nil && e.Verifier != nil && len(t.Steps) == 0 {
 		add("Tests ran in another environment", name(e.Verifier.Image))
 	}
 	return out

@@ -233,7 +233,7 @@ func (s *summary) failures(reasons []report.Reason) {
 	for _, g := range groups[:min(len(groups), maxKinds)] {
 		lines := []string{s.styles.Bad.Render("✗ "+g.kind) + " (" + plural.Count(g.trials, "trial") + ")"}
 		if g.kind != string(result.Cancelled) {
-			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) []string { return []string{"  " + s.dir(t.Key)} })...)
+			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) []string { return append([]string{"  " + s.dir(t.Key)}, s.steps(t)...) })...)
 		}
 		s.add(lines)
 	}
@@ -333,14 +333,23 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 	}
 	lines = append(lines, s.styles.Warn.Render(plural.Count(total, "trial")+" completed without passing"))
 	return append(lines, s.why(reasons, maxNotPassed, func(t result.Trial) []string {
-		entry := []string{fmt.Sprintf("  %-5s  %s", termtext.Number(*t.Reward), s.dir(t.Key))}
+		entry := append([]string{fmt.Sprintf("  %-5s  %s", termtext.Number(*t.Reward), s.dir(t.Key))}, s.steps(t)...)
+		doubts := 0
 		for _, run := range report.Doubts(t) {
-			if len(entry) <= maxDoubts {
+			if doubts++; doubts <= maxDoubts {
 				entry = append(entry, termtext.CutEnd("         "+untrusted.Line(fmt.Sprintf("judge %s, score %s: %s", run.Name, termtext.Number(*run.Score), run.Reason)), s.width))
 			}
 		}
 		return entry
 	})...)
+}
+
+// steps returns a line with the steps of a trial, if its task has steps.
+func (s *summary) steps(t result.Trial) []string {
+	if len(t.Steps) == 0 {
+		return nil
+	}
+	return []string{termtext.CutEnd("         steps: "+untrusted.Line(report.Steps(t)), s.width)}
 }
 
 func (s *summary) results() []string {

@@ -81,7 +81,7 @@ func newStage(x *execution, t *task.Task) *stage {
 	spec.Task = t
 	p := newPlan(spec, x.job)
 	p.spec.Judges, p.spec.GroupJudges, p.spec.Reward = nil, nil, nil
-	p.role.below, p.role.record = combine.Dir(t.StepName()), x.Dir
+	p.role.below, p.role.record = result.StepDir(t.StepName()), x.Dir
 	s := &stage{run: &execution{agentRun: agentRun{
 		Runner: x.Runner, plan: p, Deadlines: x.Deadlines, live: x.live, layer: x.layer, agentBegan: x.agentBegan,
 		Record: record.Record{

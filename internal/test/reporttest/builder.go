@@ -28,6 +28,8 @@ type Spec struct {
 	Logs map[string]string
 	// Usage is what the agent used of its model; nil without one.
 	Usage *result.Usage
+	// Steps are those of a task with steps.
+	Steps []result.StepRun
 }
 
 func (s Spec) key() result.Key {
@@ -70,7 +72,7 @@ func Make(name string, specs []Spec) report.Input {
 
 func trial(s Spec, from, to time.Time) result.Trial {
 	t := result.Trial{
-		Key: s.key(), Reward: s.Reward, Usage: s.Usage, Cost: cost(s.Cost), Costs: result.Costs{Model: cost(s.Cost)}, TaskDigest: s.Digest,
+		Key: s.key(), Reward: s.Reward, Usage: s.Usage, Steps: s.Steps, Cost: cost(s.Cost), Costs: result.Costs{Model: cost(s.Cost)}, TaskDigest: s.Digest,
 		Durations:  result.Durations{TotalSec: s.Seconds},
 		Timestamps: result.Timestamps{StartedAt: from, EndedAt: to},
 	}

@@ -31,6 +31,7 @@ func Hostile(a untrustedtest.Attack) report.Input {
 	}
 	for i := range in.Trials {
 		in.Trials[i].Rewards = map[string]float64{s: 1}
+		in.Trials[i].Steps = []result.StepRun{{Name: s, Unmet: s}, {Name: "../" + s, Error: &result.Error{Type: result.ErrorType(s), Message: s}}}
 	}
 	files := fstest.MapFS{}
 	for _, t := range in.Trials {

@@ -26,6 +26,7 @@ func Inputs() map[string]report.Input {
 		"unreachable": Unreachable(),
 		"models":      Models(),
 		"past":        Past(),
+		"steps":       Steps(),
 		"empty":       Make("empty", nil),
 	}
 }

@@ -90,6 +90,9 @@ func (p *Page) explained(c report.Case) string {
 	if t.Error != nil {
 		parts = append(parts, "Error: "+words(t.Error.Message))
 	}
+	if lines := p.steps(t); len(lines) > 0 {
+		parts = append(parts, "Steps:\n", strings.Join(lines, "\n")+"\n")
+	}
 	var doubts []string
 	for _, run := range report.Doubts(t) {
 		if len(doubts) < maxVerdicts {
@@ -110,6 +113,18 @@ func (p *Page) explained(c report.Case) string {
 		parts = append(parts, "No log tells why.")
 	}
 	return Details(title, Join(parts...))
+}
+
+// steps returns list items for the steps of a trial.
+func (p *Page) steps(t result.Trial) (lines []string) {
+	all := report.StepLines(t)
+	for i, line := range all {
+		if i == p.detail.Lines {
+			return append(lines, "- … and "+report.Count(len(all)-i)+" more")
+		}
+		lines = append(lines, "- "+words(line))
+	}
+	return lines
 }
 
 // tests returns the number of a verifier's own test cases, and those that failed.

@@ -114,7 +114,7 @@ func Of(name string, t *result.Trial) result.StepRun {
 		Usage: t.Usage, Cost: t.Costs.Model, StopCondition: t.StopCondition, IsTruncated: t.IsTruncated, VerifierExitCode: t.VerifierExitCode,
 		Artifacts: slices.Clone(t.Artifacts),
 	}
-	dir := Dir(name)
+	dir := result.StepDir(name)
 	for i := range s.Artifacts {
 		for _, at := range []*string{&s.Artifacts[i].Path, &s.Artifacts[i].Links, &s.Artifacts[i].Entries} {
 			if *at != "" {
@@ -128,9 +128,6 @@ func Of(name string, t *result.Trial) result.StepRun {
 	return s
 }
 
-// Dir returns the directory of a step below that of its trial.
-func Dir(name string) string { return path.Join(result.StepsDir, name) }
-
 // Add adds a step s, which ran as a trial with the result ran, to the result of its trial, except
 // its error and its rewards.
 func Add(t *result.Trial, s result.StepRun, ran *result.Trial) {
@@ -139,7 +136,7 @@ func Add(t *result.Trial, s result.StepRun, ran *result.Trial) {
 		t.Warnings = append(t.Warnings, Label(s.Name)+w)
 	}
 	t.Retries = append(t.Retries, ran.Retries...)
-	dir := Dir(s.Name)
+	dir := result.StepDir(s.Name)
 	for _, o := range ran.Omitted {
 		t.Omitted = append(t.Omitted, result.Omission{Path: path.Join(dir, o.Path), Reason: o.Reason})
 	}
