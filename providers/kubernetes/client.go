@@ -202,11 +202,11 @@ func (c *client) createPolicy(ctx context.Context, policy *networkingv1.NetworkP
 	})
 }
 
-// execURL returns the address that runs a command in a pod's container, with its input, output and
-// errors.
-func (c *client) execURL(namespace, name string, command ...string) *url.URL {
+// execURL returns the address that runs a command in a container of a pod, with its input, output
+// and errors.
+func (c *client) execURL(namespace, name, container string, command ...string) *url.URL {
 	return c.core.Get().Namespace(namespace).Resource("pods").Name(name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
-			Container: mainContainer, Command: command, Stdin: true, Stdout: true, Stderr: true,
+			Container: container, Command: command, Stdin: true, Stdout: true, Stderr: true,
 		}, parameters).URL()
 }

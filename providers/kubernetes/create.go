@@ -34,6 +34,11 @@ const (
 
 // CreateEnvironment implements environment.Provider.
 func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
+	return p.createWith(ctx, opts, nil)
+}
+
+// createWith creates an environment, with services unless g is nil.
+func (p *Provider) createWith(ctx context.Context, opts environment.CreateOptions, g *group) (environment.Environment, error) {
 	if err := checkNetwork(opts.Network); err != nil {
 		return nil, err
 	}
@@ -51,7 +56,10 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, err
 	}
-	spec := podSpec{name: podName(opts.Labels), namespace: p.client.namespace, image: image.Ref, helper: helper, opts: opts}
+	if err := g.findImages(ctx, p); err != nil {
+		return nil, err
+	}
+	spec := podSpec{name: podName(opts.Labels), namespace: p.client.namespace, image: image.Ref, helper: helper, opts: opts, group: g}
 	if opts.Network.Public() {
 		err = p.policies.protect(ctx)
 	} else {
@@ -66,7 +74,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	env := &podEnv{
 		p: p, name: spec.name, namespace: spec.namespace, labels: opts.Labels, image: image, variables: len(opts.Env) > 0,
-		limits: opts.Limits, target: spec.target, restricted: !opts.Network.Public(),
+		limits: g.limits(opts.Limits), target: spec.target, restricted: !opts.Network.Public(), group: g,
 	}
 	err = p.startEarly(ctx, pod, opts.Waiting, env)
 	defer env.early.drop()
@@ -77,9 +85,12 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, p.discard(ctx, pod, err)
 	}
 	env.since = time.Now()
-	env.inContainer, err = p.begin(ctx, env.dial, podinit.Options{
-		Image: guestImage(image), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain,
-	})
+	run := podinit.Options{Image: guestImage(image), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain}
+	if g == nil {
+		env.inContainer, err = p.begin(ctx, env.dial, run)
+	} else {
+		err = g.begin(ctx, env, run)
+	}
 	if err != nil {
 		return nil, p.discard(ctx, pod, err)
 	}

@@ -43,7 +43,7 @@ func TestGuestIsDialedBeforeTheNodeSaysThatItRuns(t *testing.T) {
 			p := f.provider(t, nil)
 			var asked atomic.Int32
 			conn := &nothing{}
-			p.exec = func(context.Context, string, string, ...string) (io.ReadWriteCloser, error) {
+			p.exec = func(context.Context, string, string, string, ...string) (io.ReadWriteCloser, error) {
 				if asked.Add(1) <= refusals {
 					return nil, errors.New("container not found")
 				}
@@ -70,7 +70,7 @@ func TestGuestIsDialedBeforeTheNodeSaysThatItRuns(t *testing.T) {
 		f.kubelet = func(name string) { f.change(name, func(pod *corev1.Pod) { initialized(pod, 0) }) }
 		p := f.provider(t, nil)
 		var asked atomic.Int32
-		p.exec = func(context.Context, string, string, ...string) (io.ReadWriteCloser, error) {
+		p.exec = func(context.Context, string, string, string, ...string) (io.ReadWriteCloser, error) {
 			if asked.Add(1) == int32(len(earlyPauses)) {
 				go f.change(f.names()[0], running)
 			}
@@ -89,7 +89,7 @@ func TestGuestIsDialedBeforeTheNodeSaysThatItRuns(t *testing.T) {
 		f := newFakeAPI(t)
 		f.kubelet = func(name string) { f.change(name, func(pod *corev1.Pod) { initialized(pod, 0) }) }
 		p := f.provider(t, nil)
-		p.exec = func(ctx context.Context, _, name string, _ ...string) (io.ReadWriteCloser, error) {
+		p.exec = func(ctx context.Context, _, name, _ string, _ ...string) (io.ReadWriteCloser, error) {
 			f.deletePod(name)
 			<-ctx.Done() // it is not waited for
 			return nil, ctx.Err()

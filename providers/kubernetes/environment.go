@@ -30,6 +30,7 @@ type podEnv struct {
 	stopping        atomic.Bool // Stop ends its processes
 	ended           atomic.Bool // Stop or Destroy was called
 	early           early
+	group           *group // nil: it has no services
 
 	mu         sync.Mutex
 	until      time.Time // when it was destroyed
@@ -169,7 +170,10 @@ func (e *podEnv) Stop(ctx context.Context) error {
 	doing := "stop pod " + e.name
 	if !e.ended.Load() {
 		e.stopping.Store(true) // commands that are killed now may return before KillAll does
-		err := e.KillAll(ctx)
+		err := e.group.kill(ctx)
+		if err == nil {
+			err = e.KillAll(ctx)
+		}
 		if err == nil {
 			err = e.Stay(ctx)
 		}
@@ -180,6 +184,7 @@ func (e *podEnv) Stop(ctx context.Context) error {
 	}
 	e.ended.Store(true)
 	e.Close()
+	e.group.close()
 	// Nor does it end with this process's pod.
 	kept := map[string]any{"annotations": map[string]string{annotationKept: "true"}, "ownerReferences": nil}
 	if err := e.p.client.patchPod(ctx, e.namespace, e.name, kept); err != nil {
@@ -198,6 +203,7 @@ func (e *podEnv) Destroy(ctx context.Context) error {
 	e.mu.Unlock()
 	err := e.p.remove(ctx, e.namespace, e.name)
 	e.Close()
+	e.group.close()
 	return err
 }
 

@@ -26,7 +26,12 @@ func (e *podEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if c := e.early.take(); c != nil {
 		return c, nil
 	}
-	c, err := e.connect(ctx)
+	return e.dialed(ctx, e.connect)
+}
+
+// dialed connects, and returns why it cannot.
+func (e *podEnv) dialed(ctx context.Context, connect func(context.Context) (io.ReadWriteCloser, error)) (io.ReadWriteCloser, error) {
+	c, err := connect(ctx)
 	if err == nil {
 		return c, nil
 	}
@@ -46,12 +51,12 @@ func (e *podEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 
 // connect runs the guest's connector.
 func (e *podEnv) connect(ctx context.Context) (io.ReadWriteCloser, error) {
-	return e.p.exec(ctx, e.namespace, e.name, podinit.Connector)
+	return e.p.exec(ctx, e.namespace, e.name, mainContainer, podinit.Connector)
 }
 
-// exec starts a command in a pod's container. It returns when the command's streams are there.
-func (c *client) exec(ctx context.Context, namespace, name string, command ...string) (*stream, error) {
-	url := c.execURL(namespace, name, command...)
+// exec starts a command in a container of a pod. It returns when the command's streams are there.
+func (c *client) exec(ctx context.Context, namespace, name, container string, command ...string) (*stream, error) {
+	url := c.execURL(namespace, name, container, command...)
 	socket, err := remotecommand.NewWebSocketExecutor(c.config, http.MethodGet, url.String())
 	if err != nil {
 		return nil, err

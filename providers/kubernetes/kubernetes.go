@@ -51,7 +51,7 @@ type Provider struct {
 	images  imageSource
 	begin   func(context.Context, podinit.Dialer, podinit.Options) (inContainer, error) // podinit.Start
 	// exec starts a command in a pod: client.exec.
-	exec     func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error)
+	exec     func(ctx context.Context, namespace, name, container string, command ...string) (io.ReadWriteCloser, error)
 	helper   once[string]
 	policies *policies
 	proof    *enforcement
@@ -67,6 +67,8 @@ var (
 	_ environment.CreationChecker = (*Provider)(nil)
 	_ environment.GPUProvider     = (*Provider)(nil)
 	_ environment.ImageChecker    = (*Provider)(nil)
+	_ environment.ServiceChecker  = (*Provider)(nil)
+	_ environment.ServiceProvider = (*Provider)(nil)
 	_ environment.Snapshotter     = (*Provider)(nil)
 )
 
@@ -95,8 +97,8 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, nodeTime: nodeTime, quietTime: quietTime, youngTime: youngTime, begin: beginGuest,
 		fits: func(environment.Limits) error { return nil },
 	}
-	p.exec = func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error) {
-		s, err := c.exec(ctx, namespace, name, command...)
+	p.exec = func(ctx context.Context, namespace, name, container string, command ...string) (io.ReadWriteCloser, error) {
+		s, err := c.exec(ctx, namespace, name, container, command...)
 		if err != nil {
 			return nil, err // not a stream that is nil
 		}
@@ -145,6 +147,7 @@ type inContainer interface {
 	CopyTo(ctx context.Context, files ...environment.Copy) error
 	CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error)
 	Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error)
+	Run(ctx context.Context, of podinit.Run) (int, error)
 	KillAll(ctx context.Context) error
 	Stay(ctx context.Context) error
 	Reaches(ctx context.Context, address string) (bool, error)

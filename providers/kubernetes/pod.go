@@ -38,6 +38,7 @@ type podSpec struct {
 	name, namespace string
 	image, helper   string // references
 	opts            environment.CreateOptions
+	group           *group
 	target          string // the address that a restricted pod must not reach; "" if the pod is not restricted
 }
 
@@ -79,6 +80,7 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)), RunAsNonRoot: new(false), Privileged: new(false)},
 	}}
 	spec.Volumes = []corev1.Volume{{Name: guestVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	s.group.extend(pod, s.opts.Limits, before, volume)
 	if s.opts.Lifetime > 0 {
 		spec.ActiveDeadlineSeconds = new(seconds(s.opts.Lifetime))
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/kubernetes/internal/podservices"
 )
 
 // starting is the progress of a pod towards running.
@@ -126,7 +127,7 @@ func endOf(pod *corev1.Pod) error {
 	}
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
 		t := c.State.Terminated
-		if t == nil || c.Name != mainContainer && t.ExitCode == 0 {
+		if t == nil || c.Name != mainContainer && t.ExitCode == 0 || podservices.IsService(c.Name) { // which its own guest tells
 			continue
 		}
 		switch {

@@ -3,6 +3,7 @@ package compose
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
@@ -62,6 +63,7 @@ func (s *service) read() {
 	s.health()
 	s.dependencies()
 	s.networks()
+	s.ports()
 	s.limits()
 	for _, v := range f.Volumes {
 		s.volume(v)
@@ -295,6 +297,19 @@ func (s *service) networks() {
 	if len(s.to.Networks) == 0 {
 		s.to.Networks[defaultNetwork] = environment.Endpoint{Aliases: extra}
 	}
+}
+
+// ports notes the ports that the file says the service listens on.
+func (s *service) ports() {
+	for _, p := range s.from.Ports {
+		s.to.Ports = append(s.to.Ports, fmt.Sprintf("%d/%s", p.Target, cmp.Or(p.Protocol, "tcp")))
+	}
+	for _, p := range s.from.Expose {
+		port, protocol, _ := strings.Cut(p, "/")
+		s.to.Ports = append(s.to.Ports, port+"/"+cmp.Or(protocol, "tcp"))
+	}
+	slices.Sort(s.to.Ports)
+	s.to.Ports = slices.Compact(s.to.Ports)
 }
 
 func (s *service) limits() {

@@ -26,6 +26,14 @@ type ServiceProvider interface {
 	CreateWithServices(ctx context.Context, opts CreateOptions, s Services) (Environment, error)
 }
 
+// ServiceChecker is a ServiceProvider that cannot run all services. Without it, CreateWithServices
+// tells.
+type ServiceChecker interface {
+	// CheckServices returns the error with which CreateWithServices fails whenever it gets these
+	// services, whose images need not be known, or nil. It creates nothing.
+	CheckServices(s Services) error
+}
+
 // ServiceHost is an Environment with services.
 type ServiceHost interface {
 	// Service returns the environment of a service. Only its Exec and CopyFrom may be called; Exec
@@ -46,7 +54,7 @@ func CreateWithServices(ctx context.Context, p Provider, opts CreateOptions, s S
 	if !ok {
 		return nil, &Error{
 			Kind: KindStart, Err: unsupported(fmt.Sprintf("run services (%s)", strings.Join(s.Names(), ", "))),
-			Hint: "use a provider that can, such as docker, or leave the task out: exclude_tasks in the job",
+			Hint: "use a provider that can, such as docker or kubernetes, or leave the task out: exclude_tasks in the job",
 		}
 	}
 	policy := policyOf(p)
@@ -102,6 +110,7 @@ type Service struct {
 	// it shares instead.
 	Networks  map[string]Endpoint
 	NetworkOf string
+	Ports     []string // that its description names, as 80/tcp; it may listen on others
 	Mounts    []ServiceMount
 	Tmpfs     []string
 	Files     []Copy   // before it starts

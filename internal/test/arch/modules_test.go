@@ -226,14 +226,14 @@ var dependencies = []dependency{
 		paths:    []string{"k8s.io/apimachinery"},
 		use:      "quantities (`resource`); the types, errors and patches of Kubernetes' API",
 		why:      "The specification names Kubernetes' rules; this is their code.",
-		packages: []string{"bench", "internal/lib/quantity", "providers/kubernetes", "providers/kubernetes/kubernetestest"},
+		packages: []string{"bench", "internal/lib/quantity", "providers/kubernetes", "providers/kubernetes/internal/podservices", "providers/kubernetes/kubernetestest"},
 	},
 	{
 		paths: []string{"k8s.io/client-go", "k8s.io/api", "k8s.io/streaming", "sigs.k8s.io/json"},
 		use:   "the client of Kubernetes' API: kubeconfigs and their plugins, requests, the watch, commands in pods",
 		why: "It reads kubeconfigs as kubectl does, and knows how requests, watches and streams fail. Only `rest`, `tools` and the types that " +
 			"are used: the client with all types would make the program much larger.",
-		packages: []string{"bench", "providers/kubernetes", "providers/kubernetes/kubernetestest"},
+		packages: []string{"bench", "providers/kubernetes", "providers/kubernetes/internal/podservices", "providers/kubernetes/kubernetestest"},
 	},
 	{
 		paths:    []string{"k8s.io/klog/v2", "github.com/go-logr/logr"},

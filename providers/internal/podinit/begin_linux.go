@@ -24,9 +24,11 @@ func init() {
 	var err error
 	switch filepath.Base(os.Args[0]) {
 	case filepath.Base(Program):
-		err = serve()
+		err = serve(socketOf(os.Args))
 	case filepath.Base(Connector):
-		err = carry()
+		err = carry(socketOf(os.Args))
+	case filepath.Base(Filler):
+		err = fill(os.Args[1:])
 	case Installer:
 		if len(os.Args) != 2 {
 			err = fmt.Errorf("use %s DIRECTORY", Installer)
@@ -72,23 +74,36 @@ func install(programs fs.FS, dir string) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	connector := filepath.Join(dir, filepath.Base(Connector))
-	if err := os.Remove(connector); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, name := range []string{Connector, Filler} {
+		link := filepath.Join(dir, filepath.Base(name))
+		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.Link(program, link); err != nil {
+			return err
+		}
 	}
-	return os.Link(program, connector)
+	return nil
 }
 
 // socketName is the abstract socket of the guest, in the network of the container. Whoever can
 // connect to it needs the client's secret.
 const socketName = "@rollout-guest"
 
+// socketOf returns the socket of the guest whose name is the argument, if there is one.
+func socketOf(args []string) string {
+	if len(args) < 2 {
+		return socketName
+	}
+	return socketName + "-" + args[1]
+}
+
 // carry passes bytes between this process's input and output and the guest's socket, until one of
 // them ends. No process of the container may look into it: a debugger would see no more than
 // encrypted bytes, but could end the connection.
-func carry() error {
+func carry(socket string) error {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // as said above, nothing depends on it
-	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socketName)
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
 	if err != nil {
 		return fmt.Errorf("connect to the guest: %w", err)
 	}

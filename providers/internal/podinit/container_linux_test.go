@@ -250,7 +250,7 @@ P
 		for i in {1..100}; do sleep 0.1; [ $(cat /proc/1/oom_score_adj) = $before ] && break; done
 		[ $(cat /proc/1/oom_score_adj) = $before ] || echo "is the first to end"
 		echo end`, environment.ExecOptions{})
-	if want := "rollout-guest\nrollout-guest-connect\n0\n0\nkills\nend\n"; got != want {
+	if want := "rollout-guest\nrollout-guest-connect\nrollout-guest-fill\n0\n0\nkills\nend\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := run(t, e, "grep ^Gid: /proc/self/status; echo still here", environment.ExecOptions{}); got != "Gid:\t0\t0\t0\t0\nstill here\n" {

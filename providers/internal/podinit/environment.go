@@ -71,7 +71,7 @@ func (e *Environment) start(ctx context.Context, dial Dialer) error {
 	if err := e.connect(ctx, dial); err != nil {
 		return e.failed(ctx, environment.KindStart, "connect to the container", err)
 	}
-	answer, err := e.ask(ctx, request{Op: opSetUp, WorkDir: e.opts.Image.WorkDir, User: e.opts.Image.User, Env: e.environ()})
+	answer, err := e.ask(ctx, request{Op: opSetUp, WorkDir: e.opts.Image.WorkDir, User: e.opts.Image.User, Env: e.environ(), Bare: e.opts.Bare})
 	if err != nil {
 		failure := e.failed(ctx, environment.KindStart, "begin in the container", err)
 		if known := new(environment.Error); errors.As(failure, &known) {
@@ -89,6 +89,11 @@ func (e *Environment) start(ctx context.Context, dial Dialer) error {
 	e.hostname = answer.Hostname
 	if err := e.SetProxy(ctx, e.opts.Network); err != nil {
 		return err
+	}
+	if e.opts.Connected != nil {
+		if err := e.opts.Connected(ctx, e); err != nil {
+			return err
+		}
 	}
 	if err := e.CopyTo(ctx, e.opts.Files...); err != nil {
 		return err

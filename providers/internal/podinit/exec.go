@@ -51,7 +51,7 @@ func (e *Environment) exec(ctx context.Context, script string, opts environment.
 	}
 	sinks := environment.NewSinks(opts.Stdout, opts.Stderr)
 	r.Merged = sinks.Stdout == sinks.Stderr && opts.Stdout != nil
-	answer, err := e.run(limited, r, opts.Stdin, sinks, t)
+	answer, err := e.run(limited, r, opts.Stdin, sinks, t, nil)
 	writing := sinks.Close()
 	refused := new(guestError)
 	if opts.Ran != nil {
@@ -110,13 +110,16 @@ type running struct {
 	r     request
 	begun chan struct{} // closed when it has begun
 	ended chan struct{} // closed when the guest has answered, or cannot
+	// onBegun, unless it is nil, is called when it has begun.
+	onBegun func()
 	// Set when it has ended.
 	answer reply
 	err    error
 }
 
 // run runs a command until it exits. If ctx ends, it ends the command and all that it started.
-func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks *environment.Sinks, t *environment.Terminal) (reply, error) {
+// begun, unless it is nil, is called when it has begun.
+func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks *environment.Sinks, t *environment.Terminal, begun func()) (reply, error) {
 	// Not with ctx: when that ends, the guest's report on the end of the command is still wanted.
 	whole := context.WithoutCancel(ctx)
 	stream, done, err := e.open(whole, r)
@@ -124,7 +127,7 @@ func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks
 		return reply{}, fmt.Errorf("%w: %w", environment.ErrNotBegun, err)
 	}
 	defer done()
-	c := &running{e: e, r: r, begun: make(chan struct{}), ended: make(chan struct{})}
+	c := &running{e: e, r: r, begun: make(chan struct{}), ended: make(chan struct{}), onBegun: begun}
 	go c.read(whole, stream, sinks)
 	input := make(chan error, 1)
 	if stdin != nil {
@@ -160,6 +163,9 @@ func (c *running) read(ctx context.Context, stream io.Reader, sinks *environment
 		switch kind {
 		case frameBegun:
 			close(c.begun)
+			if c.onBegun != nil {
+				c.onBegun()
+			}
 		case frameStdout:
 			_, _ = sinks.Stdout.Write(data) // never fails
 		case frameStderr:

@@ -17,7 +17,7 @@ import (
 type op string
 
 const (
-	opSetUp       op = "set up"      // once, before any other: WorkDir, Env
+	opSetUp       op = "set up"      // once, before any other: WorkDir, Env, Bare
 	opEntrypoint  op = "entrypoint"  // Command; Within
 	opExec        op = "exec"        // Command, Terminal; frames of output follow, and the reply
 	opStdin       op = "stdin"       // ID of an exec; frames follow, and a reply, which has a problem if the input could not be read
@@ -49,6 +49,7 @@ type request struct {
 	WorkDir  string                    `json:"work_dir,omitempty"`
 	User     string                    `json:"user,omitempty"`
 	Env      []string                  `json:"env,omitempty"`
+	Bare     bool                      `json:"bare,omitempty"` // bash is not needed
 	Replace  bool                      `json:"replace,omitempty"`
 	Path     string                    `json:"path,omitempty"`
 	Prefix   string                    `json:"prefix,omitempty"`

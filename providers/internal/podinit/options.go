@@ -37,11 +37,23 @@ type Image struct {
 	Healthcheck *environment.Healthcheck // nil: none
 }
 
+// Filler is a program in the container that runs before the guest: for each pair of its arguments,
+// it copies the first directory, if there is one, to the second one, if that is empty.
+const Filler = Dir + "/rollout-guest-fill"
+
 // Options describe an environment in a container.
 type Options struct {
-	Image Image
-	Env   map[string]string  // variables of every process, in addition to the image's
-	Files []environment.Copy // copied before the first process starts
+	// Name tells the guests of containers apart that share a network: Program and Connector get it
+	// as their only argument. "": neither has one.
+	Name string
+	// Bare: the image needs no bash. Only Run runs something then.
+	Bare bool
+	// Connected, if not nil, is called when there is a connection, before files are copied and the
+	// ENTRYPOINT runs. Its error is that of Start.
+	Connected func(ctx context.Context, e *Environment) error
+	Image     Image
+	Env       map[string]string  // variables of every process, in addition to the image's
+	Files     []environment.Copy // copied before the first process starts
 	// Network is checked by the caller: the guest serves the proxy of an allowlist, and does not
 	// keep processes from using a network device that the container has.
 	Network environment.Network

@@ -46,7 +46,7 @@ type server struct {
 }
 
 // serve is the main function of a guest. It returns only an error that keeps it from working.
-func serve() error {
+func serve(socket string) error {
 	if os.Getpid() != 1 {
 		return errors.New("the guest must be process 1 of a container: " + Program + " is to be the container's command, in its own pid namespace")
 	}
@@ -62,7 +62,7 @@ func serve() error {
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(50)
 	spareThreadsNow()
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", socketName)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", socket)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,11 @@ func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {
 }
 
 func (s *server) setUp(ctx context.Context, r request) (reply, error) {
-	_, err := s.client.SetUp(ctx, initwire.Setup{Made: true, WorkDir: r.WorkDir, Account: r.User, Needs: "bash", Env: r.Env})
+	needs := "bash"
+	if r.Bare {
+		needs = ""
+	}
+	_, err := s.client.SetUp(ctx, initwire.Setup{Made: true, WorkDir: r.WorkDir, Account: r.User, Needs: needs, Env: r.Env})
 	refused := new(initclient.SetupError)
 	if errors.As(err, &refused) {
 		return reply{BadWorkDir: refused.WorkDir, NoUser: refused.Account, Lacking: refused.Lacking}, err

@@ -37,7 +37,14 @@ func Check(p environment.Provider, t *task.Task, n task.Networks) error {
 		}
 		return &environment.Error{
 			Kind: environment.KindStart, Err: fmt.Errorf("%s %s, and the provider %s runs single containers: %w", compose.Name, what, p.Name(), errors.ErrUnsupported),
-			Hint: "use a provider that can, such as docker (environment.type), or leave the task out: exclude_tasks in the job",
+			Hint: "use a provider that can, such as docker or kubernetes (environment.type), or leave the task out: exclude_tasks in the job",
+		}
+	}
+	if c, ok := environment.As[environment.ServiceChecker](p); ok {
+		s := f.Services
+		s.Isolated = isolated(n)
+		if err := c.CheckServices(s); err != nil {
+			return err
 		}
 	}
 	if public := n.Agent.Public(); n.Install.Public() != public || n.Verify.Public() != public {
