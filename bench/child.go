@@ -21,7 +21,7 @@ const childArg = "child"
 
 // works lists the works of a child. They return durations in milliseconds.
 var works = map[string]func(context.Context, *bench) ([]float64, error){
-	"trials": runTrials, "link": mergeInto(false), "move": mergeInto(true), "floor": once(linkShards), "sandbox": trialsInSandboxes,
+	"trials": runTrials, "link": mergeInto(false), "move": mergeInto(true), "floor": once(linkShards), "size": once(mergeAndReport), "size-base": once(sizeBase), "size-floor": once(linkTree), "sandbox": trialsInSandboxes,
 	"streams": runStreams(true), "streams-direct": runStreams(false), "pods": runPods(environments), "pods-direct": runPods(echoes),
 	"view-index": firstPage(""), "view-job": firstPage("job/job-050/"), "read-index": readFiles("*/plan.json", "*/result.json", "*/config.json"),
 	"read-job": readFiles("job-050/*.json", "job-050/*/*/*/result.json"), "view-conversation": firstPage("job/job-050/t/" + conversationTrial + "/"),

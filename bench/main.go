@@ -32,6 +32,7 @@ import (
 type bench struct {
 	rounds int    // pairs of measurements; slow ones have fewer
 	image  string // of the hello trial
+	trials int    // of the job of size
 	dir    string // scratch
 	stderr io.Writer
 	report report
@@ -56,6 +57,7 @@ var parts = []part{
 	{"registry", (*bench).registry},
 	{"mine", (*bench).mine},
 	{"merge", (*bench).merge},
+	{"size", (*bench).size},
 	{"view", (*bench).view},
 	{"binary", (*bench).binary},
 }
@@ -82,6 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	only := flags.String("only", "", "measure only this part: "+strings.Join(names, ", "))
 	flags.IntVar(&b.rounds, "rounds", 20, "how many `pairs` to measure; what takes long is measured less often")
 	flags.StringVar(&b.image, "image", "debian:bookworm", "`image` of the hello trial; it needs bash")
+	flags.IntVar(&b.trials, "trials", sizeTrials, "how many `trials` the job of size has; a million need 20 GB of disk")
 	check := flags.Bool("check", false, "exit with 1 when a target is missed")
 	work := new(string)
 	if len(args) > 0 && args[0] == childArg {
@@ -94,8 +97,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	case err != nil:
 		return 2
-	case b.rounds < 1 || flags.NArg() > 0 || *only != "" && !slices.Contains(names, *only):
-		fmt.Fprintf(stderr, "bench: want --rounds of 1 or more, --only one of %s, and no arguments\n", strings.Join(names, ", "))
+	case b.rounds < 1 || b.trials < 1 || flags.NArg() > 0 || *only != "" && !slices.Contains(names, *only):
+		fmt.Fprintf(stderr, "bench: want --rounds and --trials of 1 or more, --only one of %s, and no arguments\n", strings.Join(names, ", "))
 		return 2
 	}
 	var err error

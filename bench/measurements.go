@@ -23,6 +23,7 @@ const (
 	planAgents, planTasks, planAttempts = 10, 1000, 10
 	mineCommits                         = 1000 // half of them promising
 	mergeTasks, mergeShards             = 10_000, 64
+	sizeTrials                          = 20_000
 	viewJobs, viewTrials, pageTrials    = 100, 1000, 500
 	registryDatasets, registryTasks     = 43, 300 // as many tasks as the public registry has: 12,900 in 3.3 MB
 )
@@ -88,6 +89,9 @@ var measurements = []measurement{
 	{"merge.time", "ms", "100,000 trials from 64 shards merged, in a separate process", "the same results read, directories made and files linked", atMost("ratio", 1.6), pairs{0, 10, 1}},
 	{"merge.memory", "MB", "that process's largest resident set", "", atMost("ours", 500), pairs{}},
 	{"merge.move", "ms", "the same merge with --move", "", atMost("ours", 4000), pairs{0, 1000, 1}},
+
+	{"size.time", "ms", "--trials trials of 256 shards merged, compared with an earlier run, judged and reported, in a separate process", "cp -al of the shards", atMost("ratio", 1.2), pairs{0, 1000, 1}},
+	{"size.memory", "kB/trial", "that process's largest resident set, for each trial: 0.5 is 500 MB for a million", "", atMost("ours", 0.5), pairs{}},
 
 	{"view.index", "ms", "the first index of 100 jobs of 1,000 trials, the newest with their numbers, from the start of a server in a separate process", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
 	{"view.job", "ms", "the page of one of these jobs, after the index", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},

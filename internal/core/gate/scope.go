@@ -38,6 +38,38 @@ type scope struct {
 	confirming result.USD // the cost of confirmation attempts
 }
 
+// of returns the outcomes that the group selects, and those of them that are not in quarantine. A
+// part that is everything shares its memory: a job may have a million outcomes. The slices must not
+// be changed.
+func (g Group) of(results []result.Outcome, q quarantines) (all, gated []result.Outcome) {
+	all = part(results, func(o *result.Outcome) bool { return g.matches(o.Agent, o.Dataset) })
+	return all, part(all, func(o *result.Outcome) bool { return !q.covers(o.Dataset, o.Task) })
+}
+
+// part returns the outcomes that a condition selects: all itself, without room to append, if it
+// selects all; nil if it selects none.
+func part(all []result.Outcome, is func(*result.Outcome) bool) []result.Outcome {
+	n := 0
+	for i := range all {
+		if is(&all[i]) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return nil
+	case len(all):
+		return all[:n:n]
+	}
+	out := make([]result.Outcome, 0, n)
+	for i := range all {
+		if is(&all[i]) {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
 // scope returns the part of a job that a group selects.
 func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == "", left: head.NothingAffected(), unchanged: head.UnchangedSince(diff), rounds: head.Rounds != nil, evaluated: g.evaluated(head)}
@@ -47,17 +79,14 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 			s.counted++
 		}
 	}
-	for _, o := range head.Results {
-		if !g.matches(o.Agent, o.Dataset) {
-			continue
-		}
-		s.matched++
-		s.all = append(s.all, o)
+	s.all, s.gated = g.of(head.Results, q)
+	s.matched = len(s.all)
+	for i := range s.all {
+		o := &s.all[i]
 		if !o.Reused { // its time is another job's
 			s.seconds += o.DurationSec
 		}
 		if !q.covers(o.Dataset, o.Task) {
-			s.gated = append(s.gated, o)
 			planned(o.Agent)
 		}
 	}

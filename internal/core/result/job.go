@@ -211,7 +211,9 @@ func Summarize(plan Plan, trials []Trial) Job {
 	var all Tally
 	agents := map[string]*Tally{}
 	known := map[Experiment]int{}
-	for _, key := range plan.Own() {
+	own := plan.Own()
+	job.Results = make([]Outcome, 0, min(len(own), len(byKey)))
+	for _, key := range own {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
 			perAgent = &Tally{}

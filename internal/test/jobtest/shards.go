@@ -22,28 +22,44 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
+// Size is the size of a large job.
+type Size struct{ Tasks, Agents, Attempts, Shards int }
+
+// Trials returns the number of trials of the job.
+func (s Size) Trials() int { return s.Tasks * s.Agents * s.Attempts }
+
 // WriteShards writes the directories of the shards of a large job below dir, and returns the number
-// of its trials: two agents, so many tasks, five attempts. Each trial has a result with all usual
-// fields, an empty log, two events and an output. Nothing is synced to disk.
+// of its trials: two agents, so many tasks, five attempts. See Size.Write.
 func WriteShards(dir string, tasks, shards int) (trials int, err error) {
+	size := Size{tasks, 2, 5, shards}
+	return size.Trials(), size.Write(dir)
+}
+
+// Write writes the directories of the shards of a job of this size below dir. Each trial has a
+// result with all usual fields, an empty log, two events and an output. Nothing is synced to disk.
+func (s Size) Write(dir string) error {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	cfg := config.Job{Name: "large", NAttempts: 5}
+	policy, err := config.Policy(result.ConfigFile, nil, nil)
+	if err != nil {
+		return err
+	}
+	cfg := config.Job{Name: "large", NAttempts: s.Attempts, Gate: policy}
 	var specs []trial.Spec
-	for n := range tasks {
+	for n := range s.Tasks {
 		made := &task.Task{Name: fmt.Sprintf("a-task-with-a-name-%05d", n), FS: fstest.MapFS{"instruction.md": {Data: []byte(strings.Repeat(fmt.Sprint("Do ", n, ". "), 30))}}}
-		for _, agent := range []string{"one", "two"} {
-			for attempt := 1; attempt <= 5; attempt++ {
-				specs = append(specs, trial.Spec{Key: result.Key{Agent: agent, Dataset: "large", Task: made.Name, Attempt: attempt}, Task: made})
+		for agent := range s.Agents {
+			for attempt := 1; attempt <= s.Attempts; attempt++ {
+				specs = append(specs, trial.Spec{Key: result.Key{Agent: fmt.Sprint("agent-", agent+1), Dataset: "large", Task: made.Name, Attempt: attempt}, Task: made})
 			}
 		}
 	}
-	plan, err := job.Record(cfg, specs, job.RecordOptions{StartedAt: began, Dir: dir, Shard: &result.Shard{Index: 1, Total: shards}, ShardOf: job.Shards(specs, shards, nil)})
+	plan, err := job.Record(cfg, specs, job.RecordOptions{StartedAt: began, Dir: dir, Shard: &result.Shard{Index: 1, Total: s.Shards}, ShardOf: job.Shards(specs, s.Shards, nil)})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	text, err := result.Marshal(plan)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	digests := map[string]string{}
 	for _, p := range plan.Tasks {
@@ -52,10 +68,10 @@ func WriteShards(dir string, tasks, shards int) (trials int, err error) {
 	prompts := job.Instructions(specs, nil)
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0))
-	for index := 1; index <= shards; index++ {
+	for index := 1; index <= s.Shards; index++ {
 		group.Go(func() error {
 			own := plan
-			own.Shard = &result.Shard{Index: index, Total: shards}
+			own.Shard = &result.Shard{Index: index, Total: s.Shards}
 			tree := &job.Tree{Dir: filepath.Join(dir, fmt.Sprint(index)), Plan: own}
 			if err := os.MkdirAll(tree.Dir, 0o755); err != nil {
 				return err
@@ -94,7 +110,7 @@ func WriteShards(dir string, tasks, shards int) (trials int, err error) {
 				result.WriteJSON(filepath.Join(tree.Dir, result.ConfigFile), cfg), tree.WriteJob(result.Summarize(own, trials)))
 		})
 	}
-	return len(specs), group.Wait()
+	return group.Wait()
 }
 
 // largeTrial returns a trial with all usual fields, the n-th of its shard.
