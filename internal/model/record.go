@@ -20,7 +20,14 @@ type Recorder struct {
 	tools  map[[sha256.Size]byte]int
 	n      int
 	tokens latestTokens
+	step   string
+	turns  int // of the steps before
+	last   int // the number of the latest turn
 }
+
+// Begin begins a step of the trial's task: later turns have its name. Their numbers, which begin
+// anew with each session, continue those before.
+func (r *Recorder) Begin(step string) { r.step, r.turns = step, r.last }
 
 // NewRecorder returns a Recorder that writes at most limit bytes. Later turns are written without
 // their messages.
@@ -38,6 +45,7 @@ type RecordedMessage struct {
 // RecordedTurn is a line that a Recorder writes.
 type RecordedTurn struct {
 	Turn     int               `json:"turn"`
+	Step     string            `json:"step,omitempty"` // of a task with steps
 	Agent    string            `json:"agent,omitempty"`
 	Asked    string            `json:"requested_model"`
 	Answered string            `json:"answered_model,omitempty"`
@@ -68,9 +76,10 @@ type RecordedTurn struct {
 // Record writes a turn.
 func (r *Recorder) Record(t Turn) error {
 	line := RecordedTurn{
-		Turn: t.N, Agent: t.Agent, Asked: t.Asked, Answered: t.Answer.Model, Finish: t.Answer.Finish, Whole: t.Whole, Usage: t.Answer.Usage,
+		Turn: r.turns + t.N, Step: r.step, Agent: t.Agent, Asked: t.Asked, Answered: t.Answer.Model, Finish: t.Answer.Finish, Whole: t.Whole, Usage: t.Answer.Usage,
 		Cost: t.Cost, AtLeast: t.AtLeast, Began: t.Began.UTC(), Ended: t.Ended.UTC(), Waiting: t.Waiting.Seconds(), Stripped: t.Stripped, Removed: t.Removed, Failure: t.Failure,
 	}
+	r.last = max(r.last, line.Turn)
 	if !t.FirstByte.IsZero() {
 		line.FirstByte = new(t.FirstByte.UTC())
 	}
@@ -126,7 +135,7 @@ func (r *Recorder) Record(t Turn) error {
 	} else {
 		r.left -= int64(len(text))
 		if line.Tokens != nil {
-			r.tokens = latestTokens{t.N, *t.Answer.Tokens}
+			r.tokens = latestTokens{line.Turn, *t.Answer.Tokens}
 		}
 	}
 	_, err = r.w.Write(text)

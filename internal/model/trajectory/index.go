@@ -40,11 +40,11 @@ type index struct {
 	messages map[int]*message
 	tools    map[int]span // by the numbers of sets
 	talks    []*talk
-	begun    map[int]*talk // by their beginnings
-	order    []ordered     // turns with their conversations, as they were recorded
-	head     *talk         // the agent's own conversation; nil if there is none
-	visits   int           // of messages, to find those of turns
-	size     int           // approximate, of the whole index
+	begun    map[beginning]*talk
+	order    []ordered // turns with their conversations, as they were recorded
+	head     *talk     // the agent's own conversation; nil if there is none
+	visits   int       // of messages, to find those of turns
+	size     int       // approximate, of the whole index
 	broken   int
 	empty    int // turns without messages
 
@@ -148,8 +148,16 @@ type talk struct {
 	agent   string
 	toolSet int
 	turns   []*model.RecordedTurn
-	next    *talk // its continuation after a compaction
+	next    *talk // its continuation after a compaction, or the conversation of the next step
 	follows bool  // it is a continuation
+	step    string
+	first   bool // the agent's own conversation begins with it in its step
+}
+
+// beginning tells the conversations of a record apart.
+type beginning struct {
+	message int    // the first that is not the system's
+	step    string // of a task with steps
 }
 
 // maxVisits is the maximum number of visits to messages, over all turns: a file that Rollout did
@@ -166,7 +174,7 @@ func read(r *io.SectionReader, limit int64) (*index, error) {
 		return nil, tooLong(fmt.Sprintf("the record has more than %d MiB", MaxRecord>>20))
 	}
 	x := &index{
-		r: r, messages: map[int]*message{}, tools: map[int]span{}, begun: map[int]*talk{}, tokens: map[int]*model.Tokens{}, maxIDs: maxIDs,
+		r: r, messages: map[int]*message{}, tools: map[int]span{}, begun: map[beginning]*talk{}, tokens: map[int]*model.Tokens{}, maxIDs: maxIDs,
 		maxCache: maxCache, maxBatch: maxBatch, cached: map[*message]model.Message{},
 	}
 	if limit > 0 {
@@ -224,10 +232,10 @@ func (x *index) add(l *line) {
 		x.empty++
 		return
 	}
-	begin := x.beginning(t)
+	begin := beginning{x.beginning(t), t.Step}
 	one := x.begun[begin]
 	if one == nil {
-		one = &talk{begin: begin, agent: t.Agent}
+		one = &talk{begin: begin.message, step: t.Step, agent: t.Agent}
 		x.begun[begin] = one
 		x.talks = append(x.talks, one)
 	}
@@ -336,13 +344,43 @@ func (x *index) definitions(set int) ([]any, error) {
 
 // link finds conversations that continue others, and the agent's own: of those that no other
 // delegated, of those that offer tools, the one with the most turns; of these, the first. The
-// result is the beginning of a chain of continuations.
+// result is the beginning of a chain of continuations. If the task has steps, the agent's own
+// conversation of each step follows that of the step before.
 func (x *index) link() error {
 	x.chain()
 	delegated, err := x.delegated()
 	if err != nil {
 		return err
 	}
+	ofStep := map[string][]*talk{}
+	var names []string
+	for _, t := range x.talks {
+		if ofStep[t.step] == nil {
+			names = append(names, t.step)
+		}
+		ofStep[t.step] = append(ofStep[t.step], t)
+	}
+	var last *talk
+	for _, name := range names {
+		head := headOf(ofStep[name], delegated)
+		head.first = name != ""
+		if last == nil {
+			x.head = head
+		} else {
+			last.next, head.follows = head, true
+		}
+		for last = head; last.next != nil; {
+			last = last.next
+		}
+	}
+	if x.head == nil {
+		return ErrEmpty
+	}
+	return x.visited()
+}
+
+// headOf returns the first conversation of the agent's own in a step.
+func headOf(talks []*talk, delegated map[*talk]bool) (head *talk) {
 	better := func(a, b *talk) bool {
 		switch {
 		case delegated[a] != delegated[b]:
@@ -352,20 +390,17 @@ func (x *index) link() error {
 		}
 		return len(a.turns) > len(b.turns)
 	}
-	for _, t := range x.talks {
-		if x.head == nil || better(t, x.head) {
-			x.head = t
+	for _, t := range talks {
+		if head == nil || better(t, head) {
+			head = t
 		}
 	}
-	for i := len(x.talks) - 1; i >= 0; i-- { // a continuation comes after the conversation it continues
-		if x.head != nil && x.talks[i].next == x.head {
-			x.head = x.talks[i]
+	for _, t := range slices.Backward(talks) { // a continuation comes after the conversation it continues
+		if t.next == head {
+			head = t
 		}
 	}
-	if x.head == nil {
-		return ErrEmpty
-	}
-	return x.visited()
+	return head
 }
 
 // visited returns ErrTooLong if too many messages were visited.
@@ -380,6 +415,7 @@ func (x *index) visited() error {
 // and system prompt that had ended.
 func (x *index) chain() {
 	type kind struct {
+		step    string
 		agent   string
 		toolSet int
 		system  [sha256.Size]byte
@@ -389,7 +425,7 @@ func (x *index) chain() {
 		if t.toolSet == 0 {
 			continue
 		}
-		k := kind{agent: t.agent, toolSet: t.toolSet}
+		k := kind{step: t.step, agent: t.agent, toolSet: t.toolSet}
 		if last := x.messages[t.turns[0].Last]; last != nil && last.system != nil {
 			k.system = *last.system
 		}
@@ -438,7 +474,7 @@ func (x *index) delegated() (map[*talk]bool, error) {
 					return nil
 				}
 				for _, first := range firsts {
-					out[first.talk] = out[first.talk] || first.talk != one.talk && first.contains(texts)
+					out[first.talk] = out[first.talk] || first.talk != one.talk && first.talk.step == one.talk.step && first.contains(texts)
 				}
 			}
 		}

@@ -35,6 +35,7 @@ const (
 	replacement             // of a part of the context: a compaction or a pruning
 	injection               // into the first messages, after which a new conversation seems to begin
 	orphan                  // results of a call that is not recorded
+	begun                   // a step of the task begins
 )
 
 // plannedResult is the result of a call of a tool.
@@ -60,11 +61,21 @@ type steps struct {
 func (x *index) steps(t *talk) []*planned {
 	s := &steps{x: x, stepOf: map[string]int{}, done: map[int]bool{}, seen: map[[sha256.Size]byte]bool{}}
 	for ; t != nil; t = t.next {
+		if t.first {
+			s.begin(t)
+		}
 		for i, turn := range t.turns {
-			s.turn(turn, i == 0 && t.follows)
+			s.turn(turn, i == 0 && t.follows && !t.first)
 		}
 	}
 	return s.list
+}
+
+// begin marks the beginning of a step of the task, in which the agent begins anew.
+func (s *steps) begin(t *talk) {
+	s.add(&planned{kind: begun, turn: t.turns[0]})
+	s.done, s.seen = map[int]bool{}, map[[sha256.Size]byte]bool{}
+	s.last, s.before = 0, nil
 }
 
 func (s *steps) add(step *planned) *planned {
@@ -237,6 +248,9 @@ func (x *index) step(n int, p *planned) (Step, error) {
 		}
 		out.Source, out.Message = fromSystem, "The context was replaced."
 		out.Extra = map[string]any{"context_management": map[string]any{"type": kind, "boundary": "replace"}}
+	case begun:
+		out.Time, out.Source, out.Message = &p.turn.Began, fromSystem, "The step "+p.turn.Step+" begins."
+		out.Extra = map[string]any{TaskStep: p.turn.Step}
 	case orphan:
 		out.Source, out.Message = fromSystem, "The result of a call that is not recorded."
 	case answered:
@@ -297,6 +311,9 @@ func (x *index) summed(p *planned) (bool, error) {
 	}
 	return false, nil
 }
+
+// TaskStep is the key in Step.Extra of the name of a step of the task, which begins there.
+const TaskStep = "task_step"
 
 // Latency is the key in Metrics.Extra of the model's response time in seconds.
 const Latency = "latency_sec"

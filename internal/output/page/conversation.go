@@ -50,6 +50,7 @@ type Turn struct {
 	Time         string
 	Latency      string // how long the model took
 	Replaced     bool   // the context was replaced: a compaction or a pruning
+	Step         string // of the task, which begins here
 	failed       bool
 	bytes        int // of its HTML, about
 }
@@ -207,6 +208,9 @@ func turnOf(s trajectory.Step, id string, n, most int) (t Turn, short int) {
 	}
 	if kind, ok := s.Extra["context_management"]; ok && kind != nil {
 		t.Replaced = true
+	}
+	if step, ok := s.Extra[trajectory.TaskStep].(string); ok {
+		t.Step = name(step)
 	}
 	if m := s.Metrics; m != nil {
 		var parts []string

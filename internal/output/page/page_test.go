@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/model/trajectory"
 	"github.com/org/rollout-action/internal/test/reporttest"
 )
 
@@ -252,4 +253,12 @@ func fullPage(t *testing.T, in report.Input) Page {
 	t.Helper()
 	cases := report.Cases(in)
 	return build(in, cases, detail{bytes: maxDetails, trials: len(in.Trials), rows: len(cases)})
+}
+
+// The turn with which a step of the task begins names the step.
+func TestATurnBeginsAStep(t *testing.T) {
+	turn, _ := turnOf(trajectory.Step{Source: "system", Message: "The step build begins.", Extra: trajectory.Extras{trajectory.TaskStep: "build\x1b[31m"}}, "t1", 1, 1000)
+	if turn.Step != "build" {
+		t.Errorf("the step is %q", turn.Step)
+	}
 }

@@ -14,7 +14,7 @@ func (x *agentRun) openGateway(ctx context.Context) (*access.Gateway, error) {
 	}
 	o := access.Options{
 		Agent: x.spec.Agent, Model: x.opts.Models[x.spec.Agent.Model], Budget: x.budget(), Name: x.sessionName(), Reply: x.role.judges, Restricted: !x.networks.Agent.Public(),
-		Provider: x.opts.Provider.Name(), Record: &x.Record, Dir: x.role.record,
+		Provider: x.opts.Provider.Name(), Record: &x.Record, Calls: x.role.calls, Step: x.spec.Task.StepName(),
 	}
 	if !x.isShell() {
 		o.Environment = x.live.env

@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/memfs"
 	"github.com/org/rollout-action/internal/lib/quantity"
+	"github.com/org/rollout-action/internal/run/trial/access"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/judging"
@@ -35,7 +36,7 @@ type role struct {
 	dir    string            // of its execute script in the environment; "": it is one call of its model
 	user   string            // that it runs as; "" is the image's
 	env    map[string]string // its additional variables
-	record string            // the directory on this machine for the calls of its model; "" is that of its record
+	calls  *access.Calls     // the record of its calls; nil: a new one in the directory of its record
 	// instruction returns the text of its instruction.
 	instruction func() (string, error)
 	// files returns the files that it needs in addition to the log directories and scripts in

@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/lib/memfs"
+	"github.com/org/rollout-action/internal/run/trial/access"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/combine"
 	"github.com/org/rollout-action/internal/run/trial/failure"
@@ -54,9 +55,9 @@ func runStages(ctx context.Context, x *execution) {
 			return
 		}
 	}
-	cleans := false
+	cleans, calls := false, &access.Calls{Dir: x.Dir}
 	for i, t := range x.spec.Task.Steps() {
-		s := newStage(x, t)
+		s := newStage(x, t, calls)
 		s.first, s.cleans = i == 0, cleans
 		s.run.walk(ctx, s.steps())
 		ran := s.note(x)
@@ -75,13 +76,14 @@ func runStages(ctx context.Context, x *execution) {
 	}
 }
 
-// newStage returns a step of the trial x. t is the step as a task.
-func newStage(x *execution, t *task.Task) *stage {
+// newStage returns a step of the trial x. t is the step as a task, and calls the record of the
+// model's calls in all steps.
+func newStage(x *execution, t *task.Task, calls *access.Calls) *stage {
 	spec := x.spec
 	spec.Task = t
 	p := newPlan(spec, x.job)
 	p.spec.Judges, p.spec.GroupJudges, p.spec.Reward = nil, nil, nil
-	p.role.below, p.role.record = result.StepDir(t.StepName()), x.Dir
+	p.role.below, p.role.calls = result.StepDir(t.StepName()), calls
 	s := &stage{run: &execution{agentRun: agentRun{
 		Runner: x.Runner, plan: p, Deadlines: x.Deadlines, live: x.live, layer: x.layer, agentBegan: x.agentBegan,
 		Record: record.Record{

@@ -2,6 +2,7 @@ package trial_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -247,5 +248,42 @@ func TestCancelInASecondStep(t *testing.T) {
 		})
 		o.check(t, want{err: result.Cancelled, says: []string{"step second: the job was cancelled during agent execution"}})
 		ranSteps("first 1, second -")(t, o)
+	})
+}
+
+// Each step has a session of its model with its whole budget. Tokens, costs and calls are sums, and
+// the calls of all steps are one trajectory.
+func TestStepsWithAModel(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s, _ := modelStory(t, `ask "$(cat "$ROLLOUT_TASK_INSTRUCTION" | tr -d '\n')" >/logs/agent/answer.txt; ask more >/logs/agent/more.txt`, agent.Budget{MaxTurns: 1}, oneAnswer)
+		s.toml, s.files = s.toml+twoSteps, inSteps(gives("1"), gives("0"))
+		o := p.run(t, s)
+		o.check(t, want{reward: "0.5"})
+		ranSteps("first 1, second 0")(t, o)
+		for _, step := range o.Trial.Steps {
+			contains(t, "answer", o.file(t, "steps/"+step.Name+"/logs/agent/answer.txt"), "200 OK", "Forty-two.")
+			if step.Usage == nil || step.Usage.Turns != 1 || *step.Usage.OutputTokens != 100 || step.Cost != result.Dollars(0.002) || step.StopCondition != "max_turns" {
+				t.Errorf("the step %s used %+v, cost %v, stopped by %q", step.Name, step.Usage, step.Cost, step.StopCondition)
+			}
+		}
+		if u := o.Trial.Usage; u == nil || u.Turns != 2 || *u.InputTokens != 2000 || *u.OutputTokens != 200 || o.Trial.Costs.Model != result.Dollars(0.004) {
+			t.Errorf("together: %+v, %v", u, o.Trial.Costs.Model)
+		}
+		var atif struct {
+			Steps []struct {
+				Message string         `json:"message"`
+				Extra   map[string]any `json:"extra"`
+			} `json:"steps"`
+		}
+		if err := json.Unmarshal([]byte(o.file(t, result.ATIFFile)), &atif); err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, s := range atif.Steps {
+			said = append(said, s.Message)
+		}
+		if got := strings.Join(said, "|"); got != "The step first begins.|Do first.|Forty-two.|The step second begins.|Do second.|Forty-two." {
+			t.Errorf("the trajectory is %s", got)
+		}
 	})
 }

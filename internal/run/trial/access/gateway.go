@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/agent/presets"
@@ -58,12 +59,43 @@ type Options struct {
 	Provider    string // the name of the environment's provider
 	// Record gets the warnings, the usage and the costs, and in its directory the calls.
 	Record *record.Record
-	// Dir is the directory for the calls instead; "" is that of the record. Those of earlier
-	// sessions there are kept.
-	Dir   string
+	// Calls is the record of the calls of all steps of a trial, to which those of Step are added;
+	// nil: the calls are recorded in the directory of Record.
+	Calls *Calls
+	Step  string
 	Purse gateway.Purse // what the job may spend; nil: it has no budget
 	// Spend gets the cost of each turn, in US dollars. nil: it is not added up.
 	Spend func(usd float64)
+}
+
+// Calls records the calls of the sessions of a trial whose task has steps, one after the other, in
+// one file.
+type Calls struct {
+	Dir   string // of the file
+	lines *redacted
+	begin func(step string)
+	keep  func(model.Turn) error
+
+	mu       sync.Mutex
+	sessions int
+}
+
+// session begins a session, and returns a function that keeps its turns. After the next session has
+// begun, that function fails: a turn which was aborted may end late.
+func (c *Calls) session(step string) func(model.Turn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions++
+	own := c.sessions
+	c.begin(step)
+	return func(t model.Turn) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if own != c.sessions {
+			return os.ErrClosed
+		}
+		return c.keep(t)
+	}
 }
 
 // Open opens the gateway of an agent to its model.
@@ -91,7 +123,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, o.failed(ctx, environment.MarkMachineError(err))
 	}
 	b := o.Budget
-	g := &Gateway{listener: listener, model: m, agent: o.Agent, record: o.Record, dir: cmp.Or(o.Dir, o.Record.Dir), lines: lines}
+	g := &Gateway{listener: listener, model: m, agent: o.Agent, record: o.Record, dir: o.dir(), lines: lines}
 	g.session = gateway.NewSession(gateway.Options{
 		Model: m, Name: o.Name, Reply: o.Reply, Restricted: o.Restricted, Conversations: recordsMessages(m.Record), Keep: o.spending(keep), Purse: o.Purse,
 		Budget: model.Budget{
@@ -112,21 +144,40 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 
 func recordsMessages(r model.Record) bool { return r == "" || r == model.RecordMessages }
 
+// dir returns the directory of the record of the calls.
+func (o Options) dir() string {
+	if o.Calls != nil {
+		return o.Calls.Dir
+	}
+	return o.Record.Dir
+}
+
 // recorder opens the record of the trial's calls.
 func (o Options) recorder() (*redacted, func(model.Turn) error, error) {
+	calls := cmp.Or(o.Calls, &Calls{})
 	name, kind := result.TrajectoryFile, o.Model.Record
 	if kind == model.RecordNone {
 		name = result.CallCostsFile
 	}
-	file, err := os.OpenFile(filepath.Join(cmp.Or(o.Dir, o.Record.Dir), name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(filepath.Join(o.dir(), name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}
-	lines := &redacted{file: file, secrets: o.Record.Secrets}
-	if kind == model.RecordNone {
-		return lines, model.NewCostRecorder(lines).Record, nil
+	switch {
+	case calls.lines != nil:
+		calls.mu.Lock()
+		calls.lines.file = file
+		calls.mu.Unlock()
+	case kind == model.RecordNone:
+		calls.lines = &redacted{file: file, secrets: o.Record.Secrets}
+		r := model.NewCostRecorder(calls.lines)
+		calls.begin, calls.keep = r.Begin, r.Record
+	default:
+		calls.lines = &redacted{file: file, secrets: o.Record.Secrets}
+		r := model.NewRecorder(calls.lines, maxTrajectory)
+		calls.begin, calls.keep = r.Begin, r.Record
 	}
-	return lines, model.NewRecorder(lines, maxTrajectory).Record, nil
+	return calls.lines, calls.session(o.Step), nil
 }
 
 // failed returns the failure of an agent that could not get access to its model. The trial did
