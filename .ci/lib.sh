@@ -34,6 +34,9 @@ finish() {
   if [ -e "$work/docker.pid" ]; then
     stop_docker
   fi
+  if [ -e "$work/podman" ]; then
+    stop_podman || true
+  fi
   if [ -n "$restricted" ]; then
     echo 1 > "$restricted" || true
   fi
@@ -378,6 +381,47 @@ stop_docker() {
     kill -0 "$pid" 2> /dev/null || return 0
     sleep 0.5
   done
+}
+
+# own_podman ARGUMENT...: runs Podman with files of our own.
+own_podman() {
+  CONTAINERS_CONF=$work/podman/containers.conf podman --root "$work/podman/root" --runroot "$work/podman/run" "$@"
+}
+
+# modest_limit LETTER prints both limits of a resource for Podman: its default is above what a machine without CAP_SYS_RESOURCE allows.
+modest_limit() {
+  local n
+  n=$(ulimit "-H$1")
+  if [ "$n" = unlimited ] || [ "$n" -gt 16384 ]; then
+    n=16384
+  fi
+  echo "$n:$n"
+}
+
+# start_podman leaves a Podman that listens at $work/podman/socket and has the image.
+start_podman() {
+  mkdir "$work/podman"
+  printf '[containers]\ndefault_ulimits = ["nofile=%s", "nproc=%s"]\n[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n' \
+    "$(modest_limit n)" "$(modest_limit u)" > "$work/podman/containers.conf"
+  own_podman --version
+  quietly own_podman load --input "$ROLLOUT_TEST_IMAGE_ARCHIVE"
+  own_podman system service --time=0 "unix://$work/podman/socket" > "$work/podman/log" 2>&1 &
+  local n
+  for n in {1..240}; do
+    DOCKER_HOST=unix://$work/podman/socket docker version > /dev/null 2>&1 && return
+    kill -0 $! 2> /dev/null || break
+    sleep 0.5
+  done
+  echo "Podman does not come up:" >&2
+  tail -n 40 "$work/podman/log" >&2
+  return 1
+}
+
+# stop_podman removes its containers, which outlive its service, what follows their commands for five minutes more, and what it has mounted.
+stop_podman() {
+  timeout 120 podman --root "$work/podman/root" --runroot "$work/podman/run" rm --all --force --time 0 > /dev/null 2>&1 || true
+  pgrep --full "^[^ ]*conmon .*$work/podman/" | xargs --no-run-if-empty kill -KILL || true
+  umount --lazy "$work/podman/root/overlay" 2> /dev/null || true
 }
 
 # make_image RELEASE: no container registry is needed, the image is made of Debian's packages. It has a few more than

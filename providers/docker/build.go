@@ -116,7 +116,11 @@ func (p *Provider) buildWith(ctx context.Context, req buildRequest, out *buildki
 	if buildkit {
 		return p.buildKit(ctx, req, out)
 	}
-	return p.buildClassic(ctx, req, out)
+	err = p.buildClassic(ctx, req, out)
+	for try := 1; isPodmanRace(err) && try < engineTries && backOff(ctx, try); try++ {
+		err = p.buildClassic(ctx, req, out)
+	}
+	return err
 }
 
 // buildFailed returns the error of a build. It is transient if the engine failed, or if a base

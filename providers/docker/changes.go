@@ -98,7 +98,7 @@ const changesAtOnce = 8
 
 // fileState describes a file of a container; nil if it is not there.
 func (p *Provider) fileState(ctx context.Context, id, path string, text int64) (*environment.FileState, error) {
-	archive, stat, err := p.api.CopyFromContainer(ctx, id, path)
+	archive, stat, err := copyOut(ctx, p, id, path)
 	if cerrdefs.IsNotFound(err) {
 		if _, lost := p.api.ContainerInspect(ctx, id); lost != nil {
 			return nil, lost

@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/docker/cli/cli/connhelper"
@@ -37,14 +36,14 @@ var silence = sync.OnceFunc(func() {
 })
 
 // connect returns a client for the engine that the environment variables name; nothing is sent yet.
-// silent is set to whether the engine left the last request unanswered.
-func connect(getenv func(string) string, silent *atomic.Bool) (*client.Client, error) {
+// What the engine's answers tell of it goes into heard.
+func connect(getenv func(string) string, heard *heard) (*client.Client, error) {
 	silence()
-	at, err := findEndpoint(getenv)
+	at, err := findEndpoint(getenv, listens)
 	if err != nil {
 		return nil, unavailable(err, "see docker context ls, or set DOCKER_HOST")
 	}
-	api, err := at.client(getenv, silent)
+	api, err := at.client(getenv, heard)
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("use the Docker engine at %s: %w", at.host, err), "check "+at.source)
 	}
@@ -57,7 +56,7 @@ func unavailable(err error, hint string) error {
 
 // client returns the API client for an endpoint. DOCKER_API_VERSION fixes the version; otherwise it
 // is negotiated with the first request.
-func (at endpoint) client(getenv func(string) string, silent *atomic.Bool) (*client.Client, error) {
+func (at endpoint) client(getenv func(string) string, heard *heard) (*client.Client, error) {
 	transport := &http.Transport{MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute}
 	if at.tls != nil {
 		config, err := tlsconfig.Client(*at.tls)
@@ -83,7 +82,7 @@ func (at endpoint) client(getenv func(string) string, silent *atomic.Bool) (*cli
 	}
 	api, err := client.NewClientWithOpts(options...)
 	if err == nil {
-		requests.Transport = retryReads{requests.Transport, silent} // the client has read its settings from the other by now
+		requests.Transport = retryReads{requests.Transport, heard} // the client has read its settings from the other by now
 	}
 	return api, err
 }

@@ -53,7 +53,7 @@ func (e *containerEnv) upload(ctx context.Context, files []environment.Copy) err
 
 // CopyFrom implements environment.Environment.
 func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
-	archive, _, err := e.p.api.CopyFromContainer(ctx, e.id, src) // which is repeated by itself
+	archive, _, err := copyOut(ctx, e.p, e.id, src) // which is repeated by itself
 	if err != nil {
 		return environment.Extracted{}, e.missing(ctx, src, err)
 	}

@@ -116,6 +116,10 @@ func (p *Provider) createContainer(ctx context.Context, name string, opts enviro
 		in = as(config, host)
 	}
 	created, err := p.api.ContainerCreate(ctx, config, host, in, nil, name)
+	if isUnreadable(err) && len(host.SecurityOpt) > 0 { // an engine elsewhere, whose own profile is kept
+		p.noProfile.Store(true)
+		return p.createContainer(ctx, name, opts, limits, as)
+	}
 	return created.ID, err
 }
 

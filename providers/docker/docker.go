@@ -27,7 +27,8 @@ type Provider struct {
 
 	flights flight.Group // builds and pulls under way
 	killers *killers
-	silent  atomic.Bool // the engine left the last request unanswered
+	heard
+	noProfile atomic.Bool // the engine, Podman, cannot read the file with our seccomp profile
 
 	reachTime time.Duration
 
@@ -52,7 +53,7 @@ func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: err}
 	}
 	p := &Provider{config: conf, killers: newKillers(), reachTime: reachTime}
-	p.api, err = connect(os.Getenv, &p.silent)
+	p.api, err = connect(os.Getenv, &p.heard)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func (p *Provider) Name() string { return Name }
 
 // Describe implements environment.Describer.
 func (p *Provider) Describe() string {
-	return fmt.Sprintf("engine %s at %s", p.info.ServerVersion, p.api.DaemonHost())
+	return fmt.Sprintf("%s %s at %s", p.product(), p.info.ServerVersion, p.api.DaemonHost())
 }
 
 // Close implements environment.Provider.

@@ -2,14 +2,18 @@ package docker
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/docker/docker/client"
 	"github.com/docker/go-connections/tlsconfig"
@@ -24,8 +28,9 @@ type endpoint struct {
 
 // findEndpoint decides as the docker command does: DOCKER_HOST (with DOCKER_CERT_PATH and
 // DOCKER_TLS_VERIFY), or the context that DOCKER_CONTEXT or config.json names, or the default
-// socket.
-func findEndpoint(getenv func(string) string) (endpoint, error) {
+// socket. If none of them says where and there is no engine at the default socket, it takes the
+// first of otherSockets at which one listens.
+func findEndpoint(getenv func(string) string, listens func(socket string) bool) (endpoint, error) {
 	if host := getenv(client.EnvOverrideHost); host != "" {
 		return endpoint{host: host, tls: tlsFromEnv(getenv), source: client.EnvOverrideHost}, nil
 	}
@@ -37,6 +42,13 @@ func findEndpoint(getenv func(string) string) (endpoint, error) {
 			return endpoint{}, err
 		}
 	}
+	if name == "" && !listens(strings.TrimPrefix(client.DefaultDockerHost, "unix://")) {
+		for _, other := range otherSockets(getenv) {
+			if listens(other) {
+				return endpoint{host: "unix://" + other, source: "the socket " + other}, nil
+			}
+		}
+	}
 	if name == "" || name == "default" {
 		return endpoint{host: client.DefaultDockerHost, tls: tlsFromEnv(getenv), source: "the default socket"}, nil
 	}
@@ -45,6 +57,25 @@ func findEndpoint(getenv func(string) string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("read docker context %q: %w", name, err)
 	}
 	return at, nil
+}
+
+// otherSockets returns where engines listen that are not the machine's Docker: Docker without root,
+// Podman without root, and the machine's Podman. Sources: docs.docker.com/engine/security/rootless,
+// and podman-system-service(1).
+func otherSockets(getenv func(string) string) []string {
+	runtimeDir := cmp.Or(getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
+	return []string{filepath.Join(runtimeDir, "docker.sock"), filepath.Join(runtimeDir, "podman", "podman.sock"), "/run/podman/podman.sock"}
+}
+
+// listens reports whether this user can connect to a socket.
+func listens(socket string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
 }
 
 func tlsFromEnv(getenv func(string) string) *tlsconfig.Options {

@@ -3,6 +3,7 @@ package docker
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,7 @@ func TestFindEndpoint(t *testing.T) {
 		env       map[string]string
 		host, tls string // tls is the name of the CA file, if there is TLS
 		err       string
+		sockets   []string // at which an engine listens
 	}{
 		{name: "DOCKER_HOST wins over contexts",
 			env: map[string]string{"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "remote"}, host: "tcp://h:1"},
@@ -44,6 +46,18 @@ func TestFindEndpoint(t *testing.T) {
 			env: map[string]string{"DOCKER_CONTEXT": "default"}, host: "unix:///var/run/docker.sock"},
 		{name: "no configuration is the default socket",
 			env: map[string]string{"DOCKER_CONFIG": filepath.Join(dir, "none")}, host: "unix:///var/run/docker.sock"},
+		{name: "without Docker's socket, that of Docker without root comes first",
+			env:     map[string]string{"DOCKER_CONFIG": filepath.Join(dir, "none"), "XDG_RUNTIME_DIR": "/run/user/7"},
+			sockets: []string{"/run/podman/podman.sock", "/run/user/7/podman/podman.sock", "/run/user/7/docker.sock"}, host: "unix:///run/user/7/docker.sock"},
+		{name: "then that of Podman without root",
+			env:     map[string]string{"DOCKER_CONFIG": filepath.Join(dir, "none"), "XDG_RUNTIME_DIR": "/run/user/7"},
+			sockets: []string{"/run/podman/podman.sock", "/run/user/7/podman/podman.sock"}, host: "unix:///run/user/7/podman/podman.sock"},
+		{name: "then that of the machine's Podman", env: map[string]string{"DOCKER_CONFIG": filepath.Join(dir, "none")},
+			sockets: []string{"/run/podman/podman.sock"}, host: "unix:///run/podman/podman.sock"},
+		{name: "Docker's socket wins over others", env: map[string]string{"DOCKER_CONFIG": filepath.Join(dir, "none")},
+			sockets: []string{"/run/podman/podman.sock", "/var/run/docker.sock"}, host: "unix:///var/run/docker.sock"},
+		{name: "the default context is Docker's socket, whatever else listens",
+			env: map[string]string{"DOCKER_CONTEXT": "default"}, sockets: []string{"/run/podman/podman.sock"}, host: "unix:///var/run/docker.sock"},
 		{name: "a context that is not there is an error that names it",
 			env: map[string]string{"DOCKER_CONTEXT": "gone"}, err: `docker context "gone"`},
 	} {
@@ -53,7 +67,7 @@ func TestFindEndpoint(t *testing.T) {
 					return value
 				}
 				return dir
-			})
+			}, func(socket string) bool { return slices.Contains(test.sockets, socket) })
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v, want one with %q", err, test.err)

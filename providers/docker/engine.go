@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -64,16 +63,22 @@ func isGone(err error) bool { return cerrdefs.IsNotFound(err) || cerrdefs.IsConf
 // retryReads is a transport that repeats read-only requests, so that a passing failure is not taken
 // for the answer.
 type retryReads struct {
-	next   http.RoundTripper
-	silent *atomic.Bool // the last request was not answered
+	next  http.RoundTripper
+	heard *heard
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t retryReads) RoundTrip(req *http.Request) (*http.Response, error) {
 	once := func() (*http.Response, error) {
+		if t.heard.podman.Load() {
+			req = forPodman(req)
+		}
 		resp, err := t.next.RoundTrip(req)
 		if err == nil || isConnection(err) {
-			t.silent.Store(err != nil)
+			t.heard.silent.Store(err != nil)
+		}
+		if err == nil && t.heard.note(resp) {
+			err = correctStatus(resp)
 		}
 		return resp, err
 	}

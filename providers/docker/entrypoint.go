@@ -58,7 +58,7 @@ func (p *Provider) settingsOf(ctx context.Context, ref string) (settings, error)
 	if known {
 		return s, nil
 	}
-	found, err := p.api.ImageInspect(ctx, ref)
+	found, err := inspectImage(ctx, p, ref)
 	if cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) {
 		return settings{}, nil // creating a container reports it
 	}

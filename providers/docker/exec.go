@@ -152,7 +152,7 @@ func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) 
 	}
 	return &environment.Error{
 		Kind: environment.KindExec,
-		Hint: "the image needs bash, and the working directory and user must exist in it",
+		Hint: missingHint,
 		Err:  fmt.Errorf("the command could not be started: %s", said),
 	}
 }
@@ -198,6 +198,8 @@ func (e *containerEnv) unheard(ctx context.Context, p *process) error {
 	}
 	return &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w", doing, errCut)}
 }
+
+const missingHint = "the image needs bash, and the working directory and user must exist in it"
 
 var errCut = errors.New("the engine lost its output")
 

@@ -70,5 +70,10 @@ func (e *containerEnv) Processes(ctx context.Context) (n, limit int64) {
 	if json.NewDecoder(io.LimitReader(stats.Body, maxAnswer)).Decode(&counted) != nil || counted.PidsStats.Limit > math.MaxInt32 {
 		return 0, 0
 	}
-	return int64(counted.PidsStats.Current), int64(counted.PidsStats.Limit)
+	if limit = int64(counted.PidsStats.Limit); limit == 0 { // Podman does not say it there
+		if state, err := e.p.api.ContainerInspect(ctx, e.id); err == nil && state.HostConfig != nil && state.HostConfig.PidsLimit != nil {
+			limit = *state.HostConfig.PidsLimit
+		}
+	}
+	return int64(counted.PidsStats.Current), limit
 }

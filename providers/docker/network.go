@@ -86,7 +86,7 @@ func (e *containerEnv) connect(ctx context.Context, public bool) error {
 		return nil
 	}
 	if err := e.disconnect(ctx, public); err != nil {
-		return err
+		return podmanNetworks(e.p, err)
 	}
 	if public {
 		name := e.p.config.network
@@ -94,7 +94,7 @@ func (e *containerEnv) connect(ctx context.Context, public bool) error {
 			name = networkBridge
 		}
 		if err := e.p.api.NetworkConnect(ctx, name, e.id, nil); err != nil {
-			return failedInside(environment.KindStart, "connect the container to the network "+name, err)
+			return podmanNetworks(e.p, failedInside(environment.KindStart, "connect the container to the network "+name, err))
 		}
 	}
 	e.connected = public

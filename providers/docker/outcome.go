@@ -84,7 +84,7 @@ func (e *containerEnv) commitHeld(ctx context.Context, opts container.CommitOpti
 	}()
 	longer, done := withGrace(ctx) // an engine cannot be told to stop it
 	defer done()
-	return e.p.api.ContainerCommit(longer, e.id, opts)
+	return commit(longer, e.p, e.id, opts)
 }
 
 // maxCommit is how many bytes the changed files of a container may have for it to be committed. An

@@ -158,7 +158,11 @@ func (e *containerEnv) launch(ctx context.Context, id string, tty bool) (conn ty
 		case unanswered:
 			return conn, try, e.abandon(ctx, fmt.Errorf("%s: it is not known whether it began: %w", doing, err))
 		}
-		return conn, try, e.unusable(ctx, doing, err)
+		failure := e.unusable(ctx, doing, err)
+		if e.p.podman.Load() && errors.Is(failure, environment.ErrNotBegun) { // its answer to a user that does not exist
+			failure = &environment.Error{Kind: environment.KindExec, Hint: missingHint, Err: fmt.Errorf("%s: %w", doing, err)}
+		}
+		return conn, try, failure
 	}
 }
 

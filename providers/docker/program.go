@@ -14,7 +14,7 @@ import (
 const programDir = "/.rollout"
 
 // architectures are the engine's names for them, and Go's.
-var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
+var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "amd64": "amd64", "arm64": "arm64"} // Podman has Go's
 
 // program returns a copy of this program that the engine can run. Its file name is the role, which
 // selects its behavior.

@@ -59,7 +59,7 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 	}
 	ref := restoredRepository + ":" + strings.ToLower(rand.Text())
 	longer, done := withGrace(ctx) // an engine cannot be told to stop it
-	_, err = p.api.ContainerCommit(longer, id, container.CommitOptions{Reference: ref, Comment: labels[labelDescription], Config: committed})
+	_, err = commit(longer, p, id, container.CommitOptions{Reference: ref, Comment: labels[labelDescription], Config: committed})
 	done()
 	if err == nil {
 		err = ctx.Err()

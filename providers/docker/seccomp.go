@@ -49,8 +49,24 @@ func (p *Provider) securityOptions() []string {
 	for _, option := range p.info.SecurityOptions {
 		fields := strings.Split(option, ",")
 		if slices.Contains(fields, "name=seccomp") && (slices.Contains(fields, "profile=default") || slices.Contains(fields, "profile=builtin")) {
-			return []string{"seccomp=" + seccomp()}
+			return ourProfile(p)
 		}
 	}
 	return nil
+}
+
+// ourProfile returns the option with our profile. Podman wants the name of a file, and reads it
+// before it answers.
+func ourProfile(p *Provider) []string {
+	if !p.podman.Load() {
+		return []string{"seccomp=" + seccomp()}
+	}
+	if p.noProfile.Load() || !isLocal(p.api) {
+		return nil
+	}
+	name, err := profileFile()
+	if err != nil {
+		return nil
+	}
+	return []string{"seccomp=" + name}
 }

@@ -45,7 +45,7 @@ func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOp
 	ref := snapshotRef(opts.Key)
 	replaced, _ := e.p.api.ImageInspect(ctx, ref) // none, as a rule
 	labels := committedLabels("layer", base, opts.Description)
-	_, err = e.p.api.ContainerCommit(ctx, e.id, container.CommitOptions{
+	_, err = commit(ctx, e.p, e.id, container.CommitOptions{
 		Reference: ref,
 		Comment:   opts.Description,
 		// Over the container's; all else is the container's, whose own check is none.
@@ -134,7 +134,7 @@ func asJSON(text string) string { return string([]rune(text)) }
 // FindSnapshot implements environment.Snapshotter.
 func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
 	ref = snapshotRef(key)
-	found, err := p.api.ImageInspect(ctx, ref)
+	found, err := inspectImage(ctx, p, ref)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return "", "", nil
@@ -162,7 +162,7 @@ func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error)
 
 // ImageID implements environment.ImageIdentifier.
 func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
-	found, err := p.api.ImageInspect(ctx, ref)
+	found, err := inspectImage(ctx, p, ref)
 	switch {
 	case err == nil:
 		p.noteSettings(ref, found)

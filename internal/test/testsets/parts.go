@@ -110,7 +110,7 @@ func parts(packages map[string]*listed) ([]part, error) {
 
 	all = append(all, action, image, proof, node, trials,
 		testsOf("buildkit", "./providers/internal/registryimage"), testsOf("datasets", "./examples"),
-		testsOf("pages", "./internal/test/browsertest"), testsOf("program", "./cmd/rollout"))
+		testsOf("podman", "./providers/docker"), testsOf("pages", "./internal/test/browsertest"), testsOf("program", "./cmd/rollout"))
 	slices.SortFunc(all, func(a, b part) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }

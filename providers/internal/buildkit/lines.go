@@ -38,8 +38,9 @@ type Lines struct {
 	number int // of the current step, with Steps
 }
 
-// classicStep begins a step in the output of the classic builder.
-var classicStep = regexp.MustCompile(`^Step ([0-9]{1,4})/[0-9]{1,4} : `)
+// classicStep begins a step in the output of the classic builder, and in that of Podman, which
+// counts the steps of each stage if there are several, and puts the stage before them.
+var classicStep = regexp.MustCompile(`^(?:Step ([0-9]{1,4})/[0-9]{1,4} : |STEP ([0-9]{1,4})/[0-9]{1,4}: |\[[0-9]{1,4}/[0-9]{1,4}\] STEP [0-9]{1,4}/[0-9]{1,4}: )`)
 
 // Text takes the next piece of output.
 func (l *Lines) Text(piece string) {
@@ -79,7 +80,7 @@ func (l *Lines) Line(line string) {
 	}
 	if l.Steps {
 		if step := classicStep.FindStringSubmatch(line); step != nil {
-			l.number, _ = strconv.Atoi(step[1]) // digits
+			l.number, _ = strconv.Atoi(step[1] + step[2]) // digits, or nothing: 0
 			l.failed = &Lines{}
 		} else if l.failed != nil && !strings.Contains(line, "Removing intermediate container ") {
 			l.failed.Line(colours.ReplaceAllString(line, ""))

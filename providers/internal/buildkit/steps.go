@@ -117,5 +117,6 @@ func ExitCode(err error) int {
 	return 0
 }
 
-// saidCode is how BuildKit ends its error where that has no type (engines before 23).
-var saidCode = regexp.MustCompile(`: exit code: ([0-9]{1,3})$`)
+// saidCode is how BuildKit ends its error where that has no type (engines before 23), and how
+// Podman ends its.
+var saidCode = regexp.MustCompile(`: (?:exit code: |while running runtime: exit status )([0-9]{1,3})\s*$`)
