@@ -124,7 +124,7 @@ func (p *Provider) buildWith(ctx context.Context, req buildRequest, out *buildki
 }
 
 // buildFailed returns the error of a build. It is transient if the engine failed, or if a base
-// image is missing whose registry does not answer.
+// image is missing whose registry does not answer, which is a KindPull.
 func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *buildkit.Lines, err error) error {
 	doing := "build " + req.tag
 	if isContext(err) || ctx.Err() != nil || isConnection(err) {
@@ -135,9 +135,10 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 			Kind: environment.KindUnavailable, Transient: isTransient(err), Hint: hint, Output: out.Tail(), Err: fmt.Errorf("%s: %w", doing, err),
 		}
 	}
-	line := buildkit.FailedLine(req.content.Dockerfile, out, err)
+	line, instruction := buildkit.FailedLine(req.content.Dockerfile, out, err), ""
 	if line > 0 {
-		doing += fmt.Sprintf(": Dockerfile:%d: %s", line, buildkit.InstructionAt(req.content.Dockerfile, line))
+		instruction = buildkit.InstructionAt(req.content.Dockerfile, line)
+		doing += fmt.Sprintf(": Dockerfile:%d: %s", line, instruction)
 	}
 	e := &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("%s: %w", doing, err)}
 	if out.OfStep() {
@@ -150,6 +151,9 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 		}
 		return e
 	}
+	if line > 0 && !strings.Contains(strings.ToUpper(instruction), "FROM") { // also as COPY --from
+		return e
+	}
 	for _, ref := range buildkit.BaseImages(req.content.Dockerfile, req.args) {
 		if present, err := p.hasImage(ctx, ref); err != nil || present {
 			continue
@@ -158,9 +162,11 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 		if bytes.Contains(req.content.Dockerfile, []byte("--platform")) {
 			platform = "" // that of this image may be another one
 		}
-		var reason string
-		e.Transient, reason = p.pullFailure(ctx, ref, platform)
-		e.Hint = "base image " + ref + ": " + reason
+		transient, reason := p.pullFailure(ctx, ref, platform)
+		e.Err = fmt.Errorf("base image %s: %s (%s: %w)", ref, reason, doing, err)
+		if e.Transient = transient; transient { // the Dockerfile is not to blame
+			e.Kind = environment.KindPull
+		}
 		break
 	}
 	return e

@@ -127,8 +127,12 @@ func TestFailingBuilds(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				_, err := p.BuildImage(t.Context(), environment.BuildOptions{
 					Context: fstest.MapFS{"Dockerfile": {Data: []byte(test.dockerfile)}}, Name: "docker-test"})
-				if environment.KindOf(err) != environment.KindBuild || environment.IsTransient(err) != test.transient {
-					t.Errorf("kind %q, transient %t, want build, %t", environment.KindOf(err), environment.IsTransient(err), test.transient)
+				want := environment.KindBuild
+				if test.transient {
+					want = environment.KindPull
+				}
+				if environment.KindOf(err) != want || environment.IsTransient(err) != test.transient {
+					t.Errorf("kind %q, transient %t, want %q, %t", environment.KindOf(err), environment.IsTransient(err), want, test.transient)
 				}
 				for _, text := range test.says {
 					if !strings.Contains(fmt.Sprint(err), text) {

@@ -84,6 +84,9 @@ func buildFailed(ctx context.Context, name string, err error) error {
 	case errors.As(err, &known):
 		out.Transient, out.Hint = known.Transient, known.Hint
 		out.Err = fmt.Errorf("build %s: %w", name, known.Err)
+		if known.Kind == environment.KindPull && known.Transient { // the Dockerfile is not to blame
+			out.Kind = environment.KindPull
+		}
 	}
 	return out
 }

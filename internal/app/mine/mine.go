@@ -53,6 +53,25 @@ type Result struct {
 	Evidence    []string // the directories of the jobs that ran the tasks
 }
 
+// HasTasks reports whether the dataset has a task of a commit that was looked at.
+func (r Result) HasTasks() bool {
+	return slices.ContainsFunc(r.Candidates, func(c mine.Candidate) bool { return c.Reason == mine.Proven || c.Reason == mine.Exists })
+}
+
+// NotRun returns an error if commits could not be run, which says nothing of them.
+func (r Result) NotRun() error {
+	count, first := 0, ""
+	for _, c := range r.Candidates {
+		if c.Reason == mine.NotKnown {
+			count, first = count+1, cmp.Or(first, c.Detail)
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s could not be run, and will be tried again next time; the first: %s", plural.Count(count, "commit"), first)
+}
+
 // MaxCommits is the number of commits that a run looks at, at most.
 const MaxCommits = 1000
 

@@ -162,3 +162,28 @@ func git(t *testing.T, h *host.Host, args ...string) {
 		t.Fatalf("git %q: %v\n%s", args, err, out)
 	}
 }
+
+// Commits that a machine could not run are an error, not commits that are unfit.
+func TestCommitsThatCouldNotBeRunAreAnError(t *testing.T) {
+	unfit := mined.Candidate{Reason: mined.NoNewTest}
+	notRun := mined.Candidate{Reason: mined.NotKnown, Detail: "its registry cannot be reached"}
+	for _, tc := range []struct {
+		name     string
+		commits  []mined.Candidate
+		hasTasks bool
+		notRun   string
+	}{
+		{"one unfit", []mined.Candidate{unfit}, false, ""},
+		{"one with a task of an earlier run", []mined.Candidate{unfit, {Reason: mined.Exists}}, true, ""},
+		{"one not run", []mined.Candidate{unfit, notRun, {Reason: mined.Proven}}, true,
+			"1 commit could not be run, and will be tried again next time; the first: its registry cannot be reached"},
+	} {
+		found := mine.Result{Candidates: tc.commits}
+		if found.HasTasks() != tc.hasTasks {
+			t.Errorf("%s: has tasks: %t", tc.name, !tc.hasTasks)
+		}
+		if err := found.NotRun(); (err == nil) != (tc.notRun == "") || err != nil && err.Error() != tc.notRun {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.notRun)
+		}
+	}
+}

@@ -169,6 +169,9 @@ func runMine(ctx context.Context, v *command.Invocation, req mine.Request, opts 
 	if len(found.Candidates) == 0 && err != nil {
 		return err
 	}
+	if err == nil {
+		err = found.NotRun()
+	}
 	if opts.format == flags.FormatJSON {
 		return errors.Join(err, v.PrintJSON(forPrograms(found)))
 	}

@@ -206,7 +206,10 @@ func mineTasks(ctx context.Context, v *command.Invocation, h *host.Host, req *sc
 	if err != nil {
 		return err
 	}
-	if !host.IsDir(h.Path(found.Out)) {
+	if !found.HasTasks() {
+		if err := found.NotRun(); err != nil {
+			return fmt.Errorf("no commit became a task: %w", err)
+		}
 		return command.Usagef("no commit became a task: the table says why of each. Without --mine, an example is written")
 	}
 	req.Tasks = found.Out
