@@ -21,8 +21,8 @@ const (
 	EnvironmentBuildFailed ErrorType = "environment_build_failed"
 	// EnvironmentBuildTimeout: building the image took longer than `build_timeout_sec`.
 	EnvironmentBuildTimeout ErrorType = "environment_build_timeout"
-	// EnvironmentImagePullFailed: the image of the task could not be pulled, or not within
-	// `build_timeout_sec`.
+	// EnvironmentImagePullFailed: the image of the task, or the base image of its Dockerfile, could
+	// not be pulled, or not within `build_timeout_sec`.
 	EnvironmentImagePullFailed ErrorType = "environment_image_pull_failed"
 	// EnvironmentStartFailed: the environment did not start, or its healthcheck failed.
 	EnvironmentStartFailed ErrorType = "environment_start_failed"
