@@ -90,6 +90,7 @@ func conform(t *testing.T, cfg map[string]any, less bool) {
 		Parallel:      true,
 		Less:          less,
 		Skip:          skip,
+		Lacks:         []string{"ServiceProvider"},
 	})
 }
 

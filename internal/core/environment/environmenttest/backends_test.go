@@ -34,7 +34,7 @@ func fakeOptions() Options {
 		New:    func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
 		Image:  testenv.Image,
 		Vanish: func(_ testing.TB, id string) { world.Lose(id) },
-		Lacks:  []string{suite.NetworkSetter, suite.TerminalRunner, suite.LoopbackListener, suite.MemoryReporter, suite.ProcessReporter, suite.ReadinessReporter, suite.BaseReporter},
+		Lacks:  []string{suite.NetworkSetter, suite.TerminalRunner, suite.LoopbackListener, suite.MemoryReporter, suite.ProcessReporter, suite.ReadinessReporter, suite.BaseReporter, suite.ServiceProvider},
 		Skip:   fakeSkips(),
 	}
 }
@@ -117,6 +117,7 @@ func sandboxOptions(t *testing.T) Options {
 		ServeName:     func(t testing.TB) string { return hosts.OutsideByName(t) },
 		Local:         func(t testing.TB) []string { return hosts.Machine(t) },
 		NetworkClient: BashClient,
+		Lacks:         []string{suite.ServiceProvider},
 		Skip:          map[string]string{},
 	}
 	if !users {

@@ -33,7 +33,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	for _, c := range checks() {
 		never[c.Name] = true
 	}
-	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants, entrypointMutants, terminalMutants, loopbackMutants, restoreMutants, outcomeMutants, changeMutants, optionalMutants) {
+	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants, entrypointMutants, terminalMutants, loopbackMutants, restoreMutants, outcomeMutants, changeMutants, serviceMutants, optionalMutants) {
 		for _, c := range matching(t, b.checks) {
 			delete(never, c.Name)
 			t.Run(b.what+"/"+c.Name, func(t *testing.T) {
@@ -104,11 +104,17 @@ func mutantOptions(opts Options, h hooks) Options {
 	if !h.core {
 		opts.Lacks = slices.DeleteFunc(opts.Lacks, func(name string) bool { return name == suite.BaseReporter }) // which brokenEnv is
 	}
+	if h.services != nil {
+		opts.Lacks = slices.DeleteFunc(opts.Lacks, func(name string) bool { return name == suite.ServiceProvider })
+	}
 	inner := opts.New
 	opts.New = func(t testing.TB) environment.Provider {
 		m := &mutant{Provider: inner(t), hooks: h}
 		if h.core {
 			return coreProvider{m}
+		}
+		if h.services != nil {
+			return serviceProvider{m}
 		}
 		return m
 	}

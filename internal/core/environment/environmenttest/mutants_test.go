@@ -62,10 +62,20 @@ type hooks struct {
 	// terminal, if set, is ExecTerminal.
 	terminal func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error)
 
+	// services, if set, is CreateWithServices: the provider claims to have it.
+	services func(m *mutant, ctx context.Context, o environment.CreateOptions, s environment.Services) (environment.Environment, error)
+
 	// listen, if set, is ListenLoopback.
 	listen func(e *brokenEnv, ctx context.Context) (net.Listener, error)
 
 	snapshotHooks
+}
+
+// serviceProvider is a mutant that claims to run services.
+type serviceProvider struct{ *mutant }
+
+func (p serviceProvider) CreateWithServices(ctx context.Context, o environment.CreateOptions, s environment.Services) (environment.Environment, error) {
+	return p.services(p.mutant, ctx, o, s)
 }
 
 // coreProvider hides the optional interfaces of a provider and its environments.

@@ -8,5 +8,5 @@ import (
 
 // Checks returns the checks of this chapter.
 func Checks() []suite.Check {
-	return slices.Concat(lifecycleChecks(), LimitChecks())
+	return slices.Concat(lifecycleChecks(), LimitChecks(), serviceChecks())
 }

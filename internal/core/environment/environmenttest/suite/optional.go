@@ -22,6 +22,7 @@ const (
 	ReadinessReporter = "ReadinessReporter"
 	BaseReporter      = "BaseReporter"
 	ChangeReporter    = "ChangeReporter"
+	ServiceProvider   = "ServiceProvider"
 )
 
 // Optional reports for each optional interface with checks whether a provider and its environments
@@ -32,6 +33,9 @@ var Optional = map[string]func(p environment.Provider, env environment.Environme
 	},
 	Snapshotter: func(p environment.Provider, env environment.Environment) bool {
 		return has[environment.Snapshotter](p) && has[environment.Snapshottable](env)
+	},
+	ServiceProvider: func(p environment.Provider, _ environment.Environment) bool {
+		return has[environment.ServiceProvider](p)
 	},
 	ImageStore: func(p environment.Provider, _ environment.Environment) bool { return has[environment.ImageStore](p) },
 	NetworkSetter: func(_ environment.Provider, env environment.Environment) bool {
