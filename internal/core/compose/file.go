@@ -28,6 +28,7 @@ type Image struct {
 type Build struct {
 	Context    string
 	Dockerfile string
+	Target     string // the stage of the Dockerfile; "": the last one
 	Args       map[string]string
 }
 

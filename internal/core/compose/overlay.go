@@ -1,7 +1,10 @@
 package compose
 
 import (
+	"fmt"
 	"io/fs"
+	"regexp"
+	"strings"
 
 	"github.com/org/rollout-action/internal/lib/memfs"
 )
@@ -22,14 +25,29 @@ func (b Build) Files(task fs.FS) (fs.FS, error) {
 	if b.Context != "." {
 		own = b.Context + "/" + dockerfile
 	}
-	if b.Dockerfile == own {
+	if b.Dockerfile == own && b.Target == "" {
 		return context, nil
 	}
 	text, err := readFile(task, b.Dockerfile, maxDockerfile)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: b.Dockerfile, Err: err}
 	}
+	if b.Target != "" { // one more stage, which is the target: builders build no other than it needs
+		text = fmt.Appendf(text, "\n\nFROM %s\n", b.Target)
+	}
 	return overlay{context, memfs.Dir{dockerfile: {Data: text, Mode: 0o644}}}, nil
+}
+
+var stages = regexp.MustCompile(`(?im)^[ \t]*FROM[ \t][^\n]*[ \t]AS[ \t]+([a-z][a-z0-9_.-]*)[ \t\r]*$`)
+
+// hasStage reports whether a Dockerfile has a stage of a name.
+func hasStage(dockerfile []byte, name string) bool {
+	for _, found := range stages.FindAllSubmatch(dockerfile, -1) {
+		if strings.EqualFold(string(found[1]), name) {
+			return true
+		}
+	}
+	return false
 }
 
 // overlay is a context with another Dockerfile.

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -188,6 +189,26 @@ func TestRefusals(t *testing.T) {
 		if !strings.Contains(strings.Join(problems, "\n"), want) || len(problems) == 0 {
 			t.Errorf("%s: %q, want %q", text, problems, want)
 		}
+	}
+}
+
+func TestTargetsOfBuildsAreTheLastStage(t *testing.T) {
+	more := fstest.MapFS{"environment/Dockerfile": {Data: []byte("FROM x as First\nFROM y AS second\n")}}
+	file, problems := read(t, "services: {db: {build: {context: ., target: first}}}", more)
+	if file == nil {
+		t.Fatal(problems)
+	}
+	build := file.Images["db"].Build
+	files, err := build.Files(more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(files, "Dockerfile")
+	if err != nil || string(text) != "FROM x as First\nFROM y AS second\n\n\nFROM first\n" {
+		t.Errorf("the Dockerfile is %q, %v", text, err)
+	}
+	if _, problems := read(t, "services: {db: {build: {context: ., target: third}}}", more); len(problems) != 1 || !strings.Contains(problems[0], "environment/Dockerfile has no stage with the name third") {
+		t.Errorf("%q", problems)
 	}
 }
 

@@ -197,7 +197,7 @@ func (s *service) image() {
 			s.bad("build", "", "the Dockerfile %s is outside of the task", b.Dockerfile)
 		}
 		if b.Target != "" {
-			s.bad("build", "make a Dockerfile for it that ends with this stage", "target is not supported")
+			s.target(image.Build, b.Target)
 		}
 		for name, value := range b.Args {
 			if value != nil {
@@ -216,6 +216,19 @@ func (s *service) image() {
 	} else if !s.main() { // the task's image
 		s.file.Images[s.to.Name] = Image{}
 	}
+}
+
+// target sets the stage that a build ends with.
+func (s *service) target(b *Build, stage string) {
+	text, err := readFile(s.FS, b.Dockerfile, maxDockerfile)
+	if err != nil {
+		return // the build names the file
+	}
+	if !hasStage(text, stage) {
+		s.bad("build", "name the stage in the Dockerfile: FROM image AS "+shorten(stage), "%s has no stage with the name %s", b.Dockerfile, stage)
+		return
+	}
+	b.Target = stage
 }
 
 func (s *service) health() {

@@ -18,13 +18,11 @@ type Artifact struct {
 	Source      string   `toml:"source" required:"true" pattern:"^/.*[^/].*$" is:"the absolute path of a file or directory" hint:"write it like \"/app/output\"" doc:"Absolute path in the environment."`
 	Destination string   `toml:"destination" doc:"Path below the directory artifacts. Default: as source."`
 	Exclude     patterns `toml:"exclude" most:"100" is:"an array of strings" hint:"write exclude = [\"...\"]" doc:"Patterns of files to leave out of a directory, as those of tar --exclude."`
+	Service     string   `toml:"service" json:",omitempty" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" is:"the name of a service" hint:"write service = \"db\"" doc:"The service of docker-compose.yaml in which it is. Default: main."`
 }
 
 // patterns are patterns of tar --exclude: one name, or several joined by /.
 type patterns []string
-
-// service names a container of Harbor's tasks.
-type service string
 
 const maxPathBytes = 1024
 
@@ -38,14 +36,6 @@ func (a *artifactKeys) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Pa
 		return d.Value(n, p, (*plain)(a), r)
 	}
 	return d.MustBe(n, p, r, "a path or a table", `write "/app/output", or {source = "/app/output"}`)
-}
-
-// DecodeNode refuses all services but the environment itself.
-func (s *service) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, _ fields.Rules) bool {
-	if n.Kind == fields.Text && n.Text == "main" {
-		return true
-	}
-	return d.Wrong(n, p, leaveOut, "%q is not supported: only main is", p)
 }
 
 // artifacts returns the valid artifacts.

@@ -128,7 +128,7 @@ start_interval_sec = 0.5
 retries = 7
 `, plain(func(c *Config) {
 			c.Version, c.Source = "1.4", "made up"
-			c.Artifacts = []Artifact{{Source: "/app/out", Destination: "app/out"}, {"/etc/app.conf", "config/app", []string{"*.bak"}}}
+			c.Artifacts = []Artifact{{Source: "/app/out", Destination: "app/out"}, {"/etc/app.conf", "config/app", []string{"*.bak"}, "main"}}
 			c.Info = Info{"org/x", "2", "d", []Author{{Name: "A"}}, []string{"k"}}
 			c.Agent.User, c.Verifier.User = "coder", "1000"
 			c.Verifier.Env = map[string]string{"KEY": "v", "NONE": "a $HOME b"}
@@ -182,7 +182,7 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"[agent]\nuser = -1", "[verifier]\nuser = true", "[environment]\nworkdir = \"app\"", "[environment.healthcheck]\nretries = 1",
 		"[environment.healthcheck]\ncommand = \" \"", "[environment.healthcheck]\ncommand = \"x\"\ninterval_sec = -1",
 		"[environment.healthcheck]\ncommand = \"x\"\nretries = 0", "[environment.env]\nA = 1", "artifacts = [\"out\"]", "artifacts = [\"/\"]",
-		"artifacts = [1]", "artifacts = [{}]", "artifacts = [{source = \"/a\", service = \"db\"}]",
+		"artifacts = [1]", "artifacts = [{}]", "artifacts = [{source = \"/a\", service = \"-db\"}]",
 	} {
 		toml = "version = \"1.0\"\n" + toml
 		if checkSchema(t, toml) == nil {

@@ -213,6 +213,10 @@ func TestLoadReportsProblemsWithFiles(t *testing.T) {
 		{"docker-compose.yml is a file like any other", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "environment/docker-compose.yml"), "services: {}\n")
 		}, nil},
+		{"a service that there is not", func(t *testing.T, dir string) {
+			writeFile(t, in(dir, "environment/docker-compose.yaml"), "services: {db: {image: x}}\n")
+			writeFile(t, in(dir, "task.toml"), "version = \"1.0\"\nartifacts = [{source = \"/a\", service = \"web\"}, {source = \"/b\", service = \"db\"}]\n")
+		}, []string{`task.toml: "artifacts.service": there is no service "web" in environment/docker-compose.yaml (name one of its services)`}},
 		{"docker-compose.yaml", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "environment/docker-compose.yaml"), "x")
 		}, []string{`environment/docker-compose.yaml: is not a mapping with the key services (leave the task out: exclude_tasks in the job)`}},

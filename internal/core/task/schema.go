@@ -56,7 +56,6 @@ type hostKeys struct {
 
 type artifactKeys struct {
 	Artifact
-	Service service `toml:"service" enum:",main" doc:"There is no other."`
 }
 
 // anyTable is a table whose values are not decoded.

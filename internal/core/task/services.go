@@ -2,10 +2,12 @@ package task
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path"
 
 	"github.com/org/rollout-action/internal/core/compose"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/lib/diag"
 )
@@ -16,18 +18,56 @@ func (t *Task) Services() *compose.File { return t.services }
 
 // loadServices reads the files of services.
 func (t *Task) loadServices(p *problems) {
-	env := &t.Config.Environment
-	if t.services = p.compose(environmentDir, t.variables.environment); t.services != nil {
-		main := t.services.Services.Main
-		env.WorkDir = cmp.Or(env.WorkDir, main.WorkDir)
-		t.variables.environment = over(main.Env, t.variables.environment)
-	}
+	t.services = p.compose(environmentDir, t.variables.environment)
+	t.takeMain()
+	t.checkServiceNames(p)
 	if _, bundled := t.Apart(false); bundled {
 		variables := t.variables.environment
 		if t.variables.apart {
 			variables = t.variables.separate
 		}
 		t.testsServices = p.compose(testsDir, variables)
+	}
+}
+
+// takeMain takes over the settings of main that every provider has. Those of task.toml win.
+func (t *Task) takeMain() {
+	if t.services == nil {
+		return
+	}
+	main := t.services.Services.Main
+	t.Config.Environment.WorkDir = cmp.Or(t.Config.Environment.WorkDir, main.WorkDir)
+	t.variables.environment = over(main.Env, t.variables.environment)
+}
+
+// checkServiceNames finds artifacts and commands of services that the task does not have.
+func (t *Task) checkServiceNames(p *problems) {
+	if t.services == nil && taskdir.IsFile(t.FS, path.Join(environmentDir, compose.Name)) {
+		return // it has problems
+	}
+	known := map[string]bool{"": true, environment.MainService: true}
+	if t.services != nil {
+		for _, name := range t.services.Services.Names() {
+			known[name] = true
+		}
+	}
+	missing := func(key, name string) {
+		if !known[name] {
+			p.add(t.Files().Config, fmt.Sprintf("%q: there is no service %q in %s", key, name, path.Join(environmentDir, compose.Name)), "name one of its services")
+			known[name] = true // once is enough
+		}
+	}
+	configs := []Config{t.Config}
+	for _, step := range t.Steps() {
+		configs = append(configs, step.Config)
+	}
+	for _, c := range configs {
+		for _, a := range c.Artifacts {
+			missing("artifacts.service", a.Service)
+		}
+		for _, k := range c.Verifier.Collect {
+			missing("verifier.collect.service", k.Service)
+		}
 	}
 }
 

@@ -196,10 +196,10 @@ os = "windows"
 mcp_servers = [{ name = "x" }]
 skills_dir = "/skills"
 `, []string{
-			`task.toml:2:37: "artifacts[0].service" is not supported: only main is (leave the task out: exclude_tasks in the job)`,
+			`task.toml: "artifacts.service": there is no service "database" in environment/docker-compose.yaml (name one of its services)`,
+			`task.toml: "verifier.collect.service": there is no service "db" in environment/docker-compose.yaml (name one of its services)`,
 			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect (there are no steps, so there is one reward)`,
 			`task.toml:9:1: "verifier.environment_mode" is shared, but there is "verifier.environment" (remove one of them)`,
-			`task.toml:11:32: "verifier.collect[0].service" is not supported: only main is (leave the task out: exclude_tasks in the job)`,
 			`task.toml:17:1: "environment.tpu" is not supported: environments have no TPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:19:1: warning: an allowlist without allowed_hosts allows nothing (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
 			`task.toml:20:1: "environment.os" is not supported: environments run Linux (leave the task out: exclude_tasks in the job)`,

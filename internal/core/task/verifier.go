@@ -1,8 +1,10 @@
 package task
 
 import (
+	"cmp"
 	"maps"
 
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
@@ -21,8 +23,11 @@ type Collect struct {
 	Command    string  `toml:"command" required:"true" pattern:"\\S" is:"a command" hint:"write command = \"...\"" doc:"For bash."`
 	TimeoutSec float64 `toml:"timeout_sec" default:"60" min:"0.001 seconds" max:"a day" is:"a number of seconds" doc:"Seconds that the command may take."`
 	User       User    `toml:"user" is:"the name or number of a user" hint:"write user = \"agent\", or user = 1000" doc:"Who runs it: a name or a number. Default: the image's user."`
-	Service    service `toml:"service" json:"-" enum:",main" doc:"There is no other."`
+	Service    string  `toml:"service" json:",omitempty" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" is:"the name of a service" hint:"write service = \"db\"" doc:"The service of docker-compose.yaml in which it runs, with that service's variables, user and directory. Its image needs bash. Default: main."`
 }
+
+// In returns the service in which the command runs.
+func (c Collect) In() string { return cmp.Or(c.Service, environment.MainService) }
 
 // separateAt is the place of the table of the tests' environment.
 var separateAt = fields.Path{"verifier", "environment"}
@@ -112,6 +117,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 	if t.variables.apart {
 		apart.variables.environment = t.variables.separate
 	}
+	defer apart.takeMain()
 	image := &apart.Config.Environment.DockerImage
 	*image = t.Config.Environment.DockerImage
 	if t.Config.Verifier.Environment == nil || t.variables.fresh {

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/services"
 	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
@@ -55,15 +57,22 @@ func (x *execution) collectState(ctx context.Context) {
 	if x.live == nil || !x.NoError() && !x.AgentFailed() {
 		return
 	}
-	for _, c := range x.spec.Task.Config.Verifier.Collect {
+	commands := slices.Clone(x.spec.Task.Config.Verifier.Collect)
+	slices.SortStableFunc(commands, func(a, b task.Collect) int { // main's first, as in Harbor
+		inMain := func(c task.Collect) int {
+			if c.In() == environment.MainService {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Compare(inMain(a), inMain(b))
+	})
+	for _, c := range commands {
 		if ctx.Err() != nil {
 			return
 		}
 		trouble := &excerpt.Ends{Size: 1 << 10}
-		code, err := x.live.env.Exec(ctx, c.Command, environment.ExecOptions{
-			Env: x.commandEnv(), WorkDir: x.spec.Task.Config.Environment.WorkDir, User: string(c.User),
-			Stdout: io.Discard, Stderr: trouble, Timeout: timing.Scaled(x.job, c.TimeoutSec),
-		})
+		code, err := runCollect(ctx, x, c, trouble)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -73,6 +82,19 @@ func (x *execution) collectState(ctx context.Context) {
 			x.Warn("verifier.collect: %q ended with exit code %d: %s", c.Command, code, trouble)
 		}
 	}
+}
+
+// runCollect runs a command of verifier.collect, in its service.
+func runCollect(ctx context.Context, x *execution, c task.Collect, stderr io.Writer) (int, error) {
+	in, err := services.Container(x.live.env, c.In())
+	if err != nil {
+		return -1, err
+	}
+	opts := environment.ExecOptions{User: string(c.User), Stdout: io.Discard, Stderr: stderr, Timeout: timing.Scaled(x.job, c.TimeoutSec)}
+	if c.In() == environment.MainService {
+		opts.Env, opts.WorkDir = x.commandEnv(), x.spec.Task.Config.Environment.WorkDir
+	}
+	return in.Exec(ctx, c.Command, opts)
 }
 
 // moveToTests ends the agent's environment and begins that of the tests, with the artifacts that

@@ -103,6 +103,33 @@ func TestServicesOfTasks(t *testing.T) {
 				},
 			},
 			{
+				name: "what a command has left in a service is carried over to the tests, which have services of their image",
+				story: story{
+					options: harbor, agent: script("true"),
+					toml: `artifacts = [{source = "/tmp/state", service = "db"}]
+[verifier.environment]
+build_timeout_sec = 300
+[[verifier.collect]]
+service = "db"
+command = "echo $WORD of $(cat /stage) >/tmp/state"`,
+					files: composed(`services:
+  main: {depends_on: [db]}
+  db: {build: {context: ., dockerfile: stages, target: first, args: {TEXT: the-argument}}, environment: {WORD: state}, command: [sleep, infinity]}
+`, map[string]string{
+						"environment/stages":        "FROM {{image}} AS first\nARG TEXT\nRUN echo $TEXT >/stage\nFROM {{image}} AS second\nRUN echo second >/stage\n",
+						"tests/Dockerfile":          "FROM {{image}}\nCOPY . /tests\n",
+						"tests/docker-compose.yaml": "services:\n  main: {environment: {WHO: tests}, depends_on: [judge]}\n  judge: {image: \"{{image}}\", command: [echo, it judges]}\n",
+						"tests/test.sh":             "#!/bin/bash\n[ \"$WHO\" = tests ] && [ \"$(cat /tmp/state)\" = 'state of the-argument' ] && " + reward1,
+					}),
+				},
+				want: want{reward: "1"},
+				verify: func(t *testing.T, o outcome) {
+					if got := serviceLog(o, "verifier/judge"); got != "it judges\n" {
+						t.Errorf("the log is %q", got)
+					}
+				},
+			},
+			{
 				name: "without a network services and main reach each other",
 				story: story{
 					options: harbor, toml: "[environment]\nallow_internet = false", agent: script(fetch + " >/tmp/word"),

@@ -19,6 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/record"
+	"github.com/org/rollout-action/internal/run/trial/services"
 )
 
 // Limits of all artifacts of a trial together.
@@ -95,7 +96,11 @@ func keepOne(ctx context.Context, r *record.Record, env environment.Environment,
 	}
 	options := record.ExtractOptions(r.Secrets)
 	options.MaxBytes, options.MaxFiles, options.Skip = left.MaxBytes, left.MaxFiles, excludes(w.Exclude)
-	got, copying := env.CopyFrom(ctx, w.Source, stage, options)
+	in, err := services.Container(env, w.Service)
+	if err != nil {
+		return none, err
+	}
+	got, copying := in.CopyFrom(ctx, w.Source, stage, options)
 	if errors.Is(copying, fs.ErrNotExist) {
 		return none, copying
 	}

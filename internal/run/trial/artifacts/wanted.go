@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task"
 )
 
@@ -14,7 +15,9 @@ import (
 func Wanted(ofTask []task.Artifact, paths []string) []task.Artifact {
 	out := slices.Clone(ofTask)
 	for _, p := range paths {
-		if slices.ContainsFunc(ofTask, func(a task.Artifact) bool { return len(a.Exclude) == 0 && Within(p, a.Source) }) {
+		if slices.ContainsFunc(ofTask, func(a task.Artifact) bool {
+			return len(a.Exclude) == 0 && (a.Service == "" || a.Service == environment.MainService) && Within(p, a.Source)
+		}) {
 			continue
 		}
 		destination := strings.TrimPrefix(p, "/")
