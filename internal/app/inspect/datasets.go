@@ -8,6 +8,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/run/dataset"
 	"github.com/org/rollout-action/internal/run/registry"
 )
@@ -110,10 +111,15 @@ func OpenRegistry(ctx context.Context, h *host.Host, where string) (*dataset.Sou
 }
 
 // registryPath resolves the registry of a request relative to the current directory, if it is a
-// path.
+// path. A file that exists is one, even if a repository could have its name.
 func registryPath(paths host.Paths, where string) string {
 	if registry.IsURL(where) {
 		return where
+	}
+	if _, _, ok := git.Repository(where); ok {
+		if _, err := os.Lstat(paths.Path(where)); err != nil {
+			return where
+		}
 	}
 	return paths.Path(where)
 }

@@ -43,7 +43,7 @@ the public registry of Harbor's datasets.
 
 // registryFlag adds the flag that names a registry.
 func registryFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "registry", registry.DefaultURL, "the registry: a `path` or URL")
+	cmd.Flags().StringVar(to, "registry", registry.DefaultURL, "the registry: a `path` or URL of a registry.json, or a repository with a dataset.toml, as org/name@ref or git+https://…")
 }
 
 func newDatasetsLsCommand(v *command.Invocation) *cobra.Command {

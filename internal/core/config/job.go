@@ -165,5 +165,5 @@ type Dataset struct {
 // Registry is the location of a registry: one of Path and URL is set.
 type Registry struct {
 	Path string `yaml:"path" json:"path,omitempty" doc:"A registry.json, relative to the job file."`
-	URL  string `yaml:"url" json:"url,omitempty" doc:"URL of a registry.json: https://… or http://…."`
+	URL  string `yaml:"url" json:"url,omitempty" doc:"URL of a registry.json: https://… or http://…. Or a repository with a dataset.toml: org/name@ref on GitHub, or git+https://….git@ref."`
 }

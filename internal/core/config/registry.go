@@ -8,6 +8,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/fields"
+	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
@@ -24,6 +25,8 @@ func (c datasetsCheck) registry(ds *Dataset, at fields.Path) string {
 		c.Problem(key, "keep one of them", "%s has a path as well as a url", key)
 	case ds.Name == "":
 		c.Problem(at, "rollout datasets ls --registry "+untrusted.ShellPath(c.shownRegistry(reg))+" lists them", "%s needs the name of a dataset in the registry", at)
+	case isRepository(reg.URL):
+		return reg.URL
 	case reg.URL != "":
 		c.registryURL(reg.URL, key.Child("url"))
 		return reg.URL
@@ -49,10 +52,17 @@ func (c datasetsCheck) shownRegistry(reg *Registry) string {
 	return filepath.Join(filepath.Dir(c.source.file), reg.Path)
 }
 
+// isRepository reports whether the address of a registry is that of a repository with a
+// dataset.toml.
+func isRepository(address string) bool {
+	_, _, ok := git.Repository(address)
+	return ok
+}
+
 func (c datasetsCheck) registryURL(text string, p fields.Path) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		c.Problem(p, "write it like https://example.org/registry.json", "%s is not an http or https URL", p)
+		c.Problem(p, "write it like https://example.org/registry.json, or org/name@ref for a repository with a dataset.toml", "%s is not an http or https URL", p)
 		return
 	}
 	if u.User != nil {

@@ -120,6 +120,9 @@ func (p *pick) request(t *registry.Task, trust git.Trust) (*request, *diag.Diagn
 		d := p.registry.TaskProblem(t, "task %q of %s: %s", t.Name, p.dataset.Label(), fmt.Sprintf(format, args...))
 		return nil, &d
 	}
+	if t.Absent != "" {
+		return problem("%s", t.Absent)
+	}
 	if t.GitURL == "" {
 		if p.registry.Remote() {
 			return problem("it has no git_url, and a registry behind a URL cannot name directories of this machine")

@@ -168,7 +168,10 @@ func (s *Source) LoadRegistry(ctx context.Context, source string) (*registry.Reg
 	opts := s.Registry
 	opts.Cache = s.Cache
 	work := event.Begin(ctx, "Reading the registry", 0)
-	reg, err := registry.Load(ctx, source, opts)
+	reg, err := s.loadRepository(ctx, source)
+	if errors.Is(err, errNoRepository) {
+		reg, err = registry.Load(ctx, source, opts)
+	}
 	work.End()
 	if err != nil {
 		return nil, err

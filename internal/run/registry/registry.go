@@ -51,7 +51,9 @@ type Task struct {
 	GitURL      string `json:"git_url"`       // "": Path is relative to the registry's directory
 	GitCommitID string `json:"git_commit_id"` // a commit, whole or abbreviated, a branch, a tag, HEAD, or ""
 	Path        string `json:"path"`          // from the top of the repository
-	offset      int64
+	// Absent is why the task cannot be fetched; "": it can. Only a dataset.toml has such tasks.
+	Absent string `json:"-"`
+	offset int64
 }
 
 // Label returns name@version, or the name if there is no version.
@@ -114,6 +116,9 @@ func (r *Registry) TaskProblem(t *Task, format string, args ...any) diag.Diagnos
 
 // Problem returns a diagnostic with the position of offset.
 func (r *Registry) Problem(offset int64, format string, args ...any) diag.Diagnostic {
+	if r.text == nil { // it was not read from one file
+		return diag.Diagnostic{File: r.Source, Message: untrusted.Line(fmt.Sprintf(format, args...))}
+	}
 	line, column := position(r.text, offset)
 	return diag.Diagnostic{File: r.Source, Line: line, Column: column, Message: untrusted.Line(fmt.Sprintf(format, args...))}
 }

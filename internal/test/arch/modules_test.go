@@ -218,9 +218,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/pelletier/go-toml/v2"},
-		use:      "task.toml, lint.toml, and Codex's settings",
+		use:      "task.toml, dataset.toml, lint.toml, and Codex's settings",
 		why:      "It has the positions of keys and errors.",
-		packages: []string{"internal/core/task", "internal/app/scaffold", "internal/run/prove"},
+		packages: []string{"internal/core/task", "internal/app/scaffold", "internal/run/prove", "internal/run/registry"},
 	},
 	{
 		paths:    []string{"k8s.io/apimachinery"},
