@@ -165,7 +165,7 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 		transient, reason := p.pullFailure(ctx, ref, platform)
 		e.Err = fmt.Errorf("base image %s: %s (%s: %w)", ref, reason, doing, err)
 		if e.Transient = transient; transient { // the Dockerfile is not to blame
-			e.Kind = environment.KindPull
+			e.Kind, e.Hint = environment.KindPull, "run it again when the registry answers, or load the image into the engine"
 		}
 		break
 	}
