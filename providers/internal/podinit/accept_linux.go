@@ -29,8 +29,9 @@ func accept(l net.Listener) (net.Conn, error) {
 
 // fromInside reports whether a process of the container made a connection, and not a connector.
 // That is started from outside, where its parent is, and lives as long as its connection. Where the
-// system does not say it, a connection is not from inside.
-func fromInside(conn net.Conn) bool {
+// system does not say it, a connection is not from inside. A guest that is not process 1 takes its
+// descendants for those inside.
+func (s *server) fromInside(conn net.Conn) bool {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return false
@@ -43,6 +44,10 @@ func fromInside(conn net.Conn) bool {
 	_ = raw.Control(func(fd uintptr) { peer, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
 	if peer == nil || peer.Pid <= 1 { // of another namespace; gVisor names the process that asks
 		return false
+	}
+	if s.below {
+		inside, err := processes.Descends(int(peer.Pid))
+		return err == nil && inside
 	}
 	parent, err := processes.Parent(int(peer.Pid))
 	return parent != 0 || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,11 @@ func init() {
 	var err error
 	switch filepath.Base(os.Args[0]) {
 	case filepath.Base(Program):
-		err = serve(socketOf(os.Args))
+		below := len(os.Args) > 1 && os.Args[1] == Below
+		if below {
+			os.Args = slices.Delete(os.Args, 1, 2)
+		}
+		err = serve(socketOf(os.Args), below)
 	case filepath.Base(Connector):
 		err = carry(socketOf(os.Args))
 	case filepath.Base(Filler):

@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/initclient"
 	"github.com/org/rollout-action/providers/internal/initwire"
+	"github.com/org/rollout-action/providers/internal/processes"
 )
 
 // command is a command of the client's that has begun.
@@ -257,8 +258,13 @@ func (s *server) pack(stream *yamux.Stream, r request) {
 	to.last(end)
 }
 
-// killAll ends all other processes of the pid namespace.
-func killAll() error {
+// killAll ends all other processes of the container, or all that the guest started.
+func (s *server) killAll(ctx context.Context) error {
+	if s.below {
+		ctx, cancel := context.WithTimeout(ctx, killTime)
+		defer cancel()
+		return processes.KillFamily(ctx)
+	}
 	for range 1000 {
 		if err := unix.Kill(-1, unix.SIGKILL); errors.Is(err, unix.ESRCH) {
 			return nil

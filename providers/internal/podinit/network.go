@@ -88,6 +88,7 @@ func (e *Environment) startProxy(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	proxy = egress.New()
+	proxy.Dial = e.opts.Dial
 	e.proxy, e.proxyVars = proxy, environment.ProxyVariables(l.at)
 	go func() { _ = proxy.Serve(l) }() // ends when the proxy is closed
 	return nil

@@ -3,6 +3,7 @@ package podinit
 import (
 	"context"
 	"io"
+	"net"
 
 	"github.com/org/rollout-action/internal/core/environment"
 )
@@ -12,8 +13,12 @@ const (
 	// Dir is a directory that belongs to the guest: an empty volume, which the container's
 	// processes may only read.
 	Dir = "/.rollout"
-	// Program is the command of the container, without arguments.
+	// Program is the command of the container, without arguments; see Below.
 	Program = Dir + "/rollout-guest"
+	// Below is the argument of Program where it cannot be process 1, because the system that starts
+	// the container runs a program of its own there. The guest then adopts the orphans of what it
+	// started. Processes that are root can end it, which loses the environment.
+	Below = "--below"
 	// Installer is the file name of this program in an image that has nothing else. Started by it,
 	// with Dir as its argument and write access to it, the program copies itself, or the program of
 	// pods that it embeds, to Program and ends.
@@ -62,4 +67,6 @@ type Options struct {
 	// error (an *environment.Error), or one that wraps environment.ErrOutOfMemory or says in plain
 	// words what happened. It may be called many times.
 	Explain func(ctx context.Context) error
+	// Dial, if not nil, replaces this machine's network for the proxy of an allowlist.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/initclient"
 	"github.com/org/rollout-action/providers/internal/initproc"
 	"github.com/org/rollout-action/providers/internal/initwire"
+	"github.com/org/rollout-action/providers/internal/processes"
 )
 
 // outputStall is how long the client may take none of the output after the exit of its command:
@@ -29,9 +30,10 @@ const outputStall = resumeTime + time.Minute
 // would hold its resources for nothing.
 var aloneTime = 15 * time.Minute // tests have another one
 
-// server is the guest: process 1 of a container.
+// server is the guest: process 1 of a container, or see Below.
 type server struct {
 	admission
+	below  bool
 	client *initclient.Client
 	began  initproc.Start
 
@@ -46,8 +48,13 @@ type server struct {
 }
 
 // serve is the main function of a guest. It returns only an error that keeps it from working.
-func serve(socket string) error {
-	if os.Getpid() != 1 {
+func serve(socket string, below bool) error {
+	switch {
+	case below:
+		if err := processes.Adopt(); err != nil {
+			return err
+		}
+	case os.Getpid() != 1:
 		return errors.New("the guest must be process 1 of a container: " + Program + " is to be the container's command, in its own pid namespace")
 	}
 	// No process of the container may look into this one, nor control it, even those that are root.
@@ -66,7 +73,7 @@ func serve(socket string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{client: initclient.New(), began: initproc.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}, exchanges: map[*exchange]bool{}}
+	s := &server{below: below, client: initclient.New(), began: initproc.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}, exchanges: map[*exchange]bool{}}
 	s.admission = admission{link: newLink(), serve: s.handle}
 	s.client.Stall = outputStall
 	if err := s.serveInside(); err != nil {
@@ -79,7 +86,7 @@ func serve(socket string) error {
 		if err != nil {
 			return fmt.Errorf("accept connections: %w", err)
 		}
-		if fromInside(conn) {
+		if s.fromInside(conn) {
 			conn.Close()
 			continue
 		}
@@ -207,7 +214,7 @@ func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {
 	case opConnections:
 		return connections()
 	case opKillAll:
-		return reply{}, killAll()
+		return reply{}, s.killAll(ctx)
 	case opStay:
 		s.stays.Store(true)
 		return reply{}, nil
@@ -289,5 +296,5 @@ func (s *server) watch(ctx context.Context, process *initclient.Started, created
 	end.Ran = s.ran
 	s.ended = end
 	s.mu.Unlock()
-	_ = killAll() // the rest ends with the container
+	_ = s.killAll(ctx) // the rest ends with the container
 }

@@ -25,8 +25,9 @@ const (
 
 // Kill kills a command and every process that it started, wherever those went: background
 // processes, other sessions, orphans. root is the command, which leads a session; it may have
-// ended. Only the first process of a pid namespace may call this, with that namespace's /proc
-// mounted, and it has to keep waiting for its children meanwhile.
+// ended. Only the first process of a pid namespace may call this, or one that has called Adopt, for
+// its descendants; with that namespace's /proc mounted, and it has to keep waiting for its children
+// meanwhile.
 //
 // Spared is what began before root, and what that started since and either did not abandon or has
 // in its session. others are spared in the same way, though they began after root: commands that
@@ -36,7 +37,8 @@ const (
 // When Kill returns nil, all are dead. Otherwise some may live on: ctx ended first, and the error
 // wraps its cause and names them, or /proc cannot be read. Errors are never transient.
 func Kill(ctx context.Context, root Process, others ...Process) error {
-	if pid := os.Getpid(); pid != 1 {
+	pid := os.Getpid()
+	if pid != 1 && !adopts() {
 		return fmt.Errorf("process %d is not the first of its pid namespace: it cannot tell a command's processes", pid)
 	}
 	list, err := openProc()
@@ -44,11 +46,14 @@ func Kill(ctx context.Context, root Process, others ...Process) error {
 		return err
 	}
 	defer list.close()
-	if self, err := os.Readlink("/proc/self"); err != nil || self != "1" {
-		return fmt.Errorf("/proc is of another pid namespace (here, process 1 is %q): mount one for this namespace: %w",
-			self, errors.Join(err, unix.EINVAL))
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(pid) {
+		return fmt.Errorf("/proc is of another pid namespace (here, process %d is %q): mount one for this namespace: %w",
+			pid, self, errors.Join(err, unix.EINVAL))
 	}
 	k := killer{list: list, root: root, others: others}
+	if pid != 1 {
+		k.list = family{list, pid}
+	}
 	if err := k.stopAll(ctx); err != nil {
 		return err
 	}
