@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/providers/docker"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 	"github.com/org/rollout-action/providers/kubernetes"
+	"github.com/org/rollout-action/providers/modal"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
@@ -92,6 +93,24 @@ var All = Table{
 			})
 		},
 		Unaddressed: kubernetes.Unaddressed,
+		Remote:      true,
+	},
+	{
+		Name:    modal.Name,
+		Summary: "sandboxes of Modal (modal.com), images of registries or built there",
+		Keys:    modal.Keys,
+		Check:   modal.Check,
+		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
+			p, err := modal.New(ctx, cfg, modal.Options{
+				Clean:    host.Clean,
+				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
+			})
+			if err != nil {
+				return nil, err // not a nil *Provider
+			}
+			return p, nil
+		},
+		Unaddressed: func(map[string]any) []string { return nil },
 		Remote:      true,
 	},
 }

@@ -55,6 +55,7 @@ var references = map[string]func(*testing.T) string{
 	"provider-docker":     func(t *testing.T) string { return providerTable(t, "docker") },
 	"provider-sandbox":    func(t *testing.T) string { return providerTable(t, "sandbox") },
 	"provider-kubernetes": func(t *testing.T) string { return providerTable(t, "kubernetes") },
+	"provider-modal":      func(t *testing.T) string { return providerTable(t, "modal") },
 }
 
 var marked = regexp.MustCompile(`(?s)(<!-- begin generated: ([a-z-]+) -->\n).*?(<!-- end generated: ([a-z-]+) -->)`)

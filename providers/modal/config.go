@@ -1,0 +1,153 @@
+package modal
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/registryimage"
+)
+
+// defaultApp is the app of environments whose configuration names none.
+const defaultApp = "rollout"
+
+// config is the checked environment.provider_config.
+type config struct {
+	app            string // "": defaultApp, but environments of all apps are listed
+	environment    string
+	regions        []string
+	verbose        bool
+	registry       string
+	registrySecret string
+	builder        string
+	price          price
+}
+
+func noFiles() environment.Files { return environment.Files{Kind: environment.NoFiles} }
+
+var priceKeys = []environment.ConfigKey{
+	{Name: "core_hour", Doc: "A physical core for an hour.", Files: noFiles()},
+	{Name: "gib_hour", Doc: "A GiB of memory for an hour.", Files: noFiles()},
+	{Name: "gpu_hour", Doc: "A GPU for an hour.", Files: noFiles()},
+}
+
+// Keys lists the keys of environment.provider_config.
+var Keys = []environment.ConfigKey{
+	{Name: "app_name", Default: defaultApp, Doc: "The Modal app of the sandboxes. It is created if it does not exist.", Files: noFiles()},
+	{Name: "environment", Doc: "The Modal environment. By default it is the one of your profile.", Files: noFiles()},
+	{Name: "region", Doc: "The region of the sandboxes, such as `us-east`. A region costs more than none.", Files: noFiles()},
+	{Name: "regions", Doc: "A list of regions, one of which takes a sandbox. Not together with `region`.", Files: noFiles()},
+	{Name: "verbose", Default: "false", Doc: "Modal logs more about each sandbox.", Files: noFiles()},
+	{Name: "registry", Doc: "Where Rollout pushes images of Dockerfiles that Modal cannot build from layers alone, such as `ghcr.io/org/evals`.", Files: noFiles()},
+	{Name: "registry_secret", Doc: "The name of a Modal secret with `REGISTRY_USERNAME` and `REGISTRY_PASSWORD`, with which Modal pulls images.", Files: noFiles()},
+	{Name: "builder", Doc: "Who builds the images for `registry`: `docker`, `buildkit` or `sandbox`. By default it is the first of these that can be used.", Files: noFiles()},
+	{Name: "price", Doc: "Prices in US dollars that replace those of the table.", Files: noFiles(), Keys: priceKeys},
+}
+
+// Check returns all problems of an environment.provider_config, sorted by path.
+func Check(cfg map[string]any) []environment.ConfigProblem {
+	_, problems := readConfig(cfg)
+	return problems
+}
+
+type reader struct{ problems []environment.ConfigProblem }
+
+func (r *reader) complain(where, hint, format string, args ...any) {
+	r.problems = append(r.problems, environment.ConfigProblem{Path: where, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func readConfig(cfg map[string]any) (config, []environment.ConfigProblem) {
+	c, r := config{}, &reader{}
+	for _, key := range slices.Sorted(maps.Keys(cfg)) {
+		value := cfg[key]
+		switch key {
+		case "app_name":
+			c.app = r.name(key, value)
+		case "environment":
+			c.environment = r.name(key, value)
+		case "registry_secret":
+			c.registrySecret = r.name(key, value)
+		case "region":
+			c.regions = append(c.regions, r.name(key, value))
+		case "regions":
+			c.regions = append(c.regions, r.names(key, value)...)
+		case "verbose":
+			truth, ok := value.(bool)
+			if !ok {
+				r.complain(key, "", "must be true or false")
+			}
+			c.verbose = truth
+		case "registry":
+			c.registry, _ = value.(string)
+			if err := registryimage.CheckRegistry(c.registry); err != nil {
+				r.complain(key, "", "%v", err)
+			}
+		case "builder":
+			c.builder, _ = value.(string)
+			if !slices.Contains(registryimage.BuilderNames, c.builder) {
+				r.complain(key, "", "must be one of %s", strings.Join(registryimage.BuilderNames, ", "))
+			}
+		case "price":
+			c.price = r.price(key, value)
+		default:
+			r.problems = append(r.problems, environment.UnknownKey(key, "the modal provider knows", environment.ConfigKeyNames(Keys)...))
+		}
+	}
+	if cfg["region"] != nil && cfg["regions"] != nil {
+		r.complain("regions", "put all regions into regions", "region is set, too")
+	}
+	slices.SortStableFunc(r.problems, func(a, b environment.ConfigProblem) int { return strings.Compare(a.Path, b.Path) })
+	return c, r.problems
+}
+
+// objectName matches names that Modal accepts. Source: the client's checkObjectName.
+var objectName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`)
+
+func (r *reader) name(where string, value any) string {
+	text, _ := value.(string)
+	if !objectName.MatchString(text) {
+		r.complain(where, "", "must have 1 to 63 letters, digits, dashes, dots and underscores")
+	}
+	return text
+}
+
+func (r *reader) names(where string, value any) []string {
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		r.complain(where, `e.g. ["us-east", "us-west"]`, "must be a list of regions")
+	}
+	var out []string
+	for i, item := range list {
+		out = append(out, r.name(fmt.Sprintf("%s.%d", where, i), item))
+	}
+	return out
+}
+
+func (r *reader) price(where string, value any) price {
+	var p price
+	m, ok := value.(map[string]any)
+	if !ok {
+		r.complain(where, "", "must be a mapping")
+	}
+	fields := map[string]**float64{"core_hour": &p.coreHour, "gib_hour": &p.gibHour, "gpu_hour": &p.gpuHour}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		at := fields[key]
+		if at == nil {
+			r.problems = append(r.problems, environment.UnknownKey(where+"."+key, "it has", environment.ConfigKeyNames(priceKeys)...))
+			continue
+		}
+		usd, ok := m[key].(float64)
+		if n, whole := environment.WholeNumber(m[key]); whole {
+			usd, ok = float64(n), true
+		}
+		if !ok || usd < 0 || math.IsInf(usd, 0) || math.IsNaN(usd) {
+			r.complain(where+"."+key, "", "must be an amount of US dollars")
+		}
+		*at = &usd
+	}
+	return p
+}
