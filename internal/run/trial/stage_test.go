@@ -10,7 +10,9 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/model/scripted"
 )
 
 // inSteps returns the files of a task with steps, whose tests are given in the steps' order.
@@ -285,5 +287,18 @@ func TestStepsWithAModel(t *testing.T) {
 		if got := strings.Join(said, "|"); got != "The step first begins.|Do first.|Forty-two.|The step second begins.|Do second.|Forty-two." {
 			t.Errorf("the trajectory is %s", got)
 		}
+	})
+}
+
+// Judges see what the agent and the tests printed in all steps.
+func TestJudgesSeeAllSteps(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("```json\n{\"score\": 7, \"reason\": \"It is short.\"}\n```")}, judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call, Model: "grader"}))
+		s.agent = script(`echo "I read: $(cat "$ROLLOUT_TASK_INSTRUCTION")"`)
+		s.toml, s.files = twoSteps, inSteps("echo first tested; "+gives("1"), "echo second tested; "+gives("0"))
+		o := p.run(t, s)
+		ranSteps("first 1, second 0")(t, o)
+		contains(t, "what the agent printed", o.file(t, result.JudgeInputsDir+"/transcript.md"), "step first:", "I read: Do first.", "step second:", "I read: Do second.")
+		contains(t, "what the tests printed", o.file(t, result.JudgeInputsDir+"/tests-stdout.txt"), "step first:\nfirst tested\n", "step second:\nsecond tested\n")
 	})
 }

@@ -56,6 +56,7 @@ type Evidence struct {
 	renamed  []result.Rename
 	warnings []string
 	secrets  *redact.Redactor
+	steps    []string // the names of those of the task that ran
 	shared   judge.Input
 }
 
@@ -66,6 +67,9 @@ func (s Subject) WriteEvidence(dir string, t *result.Trial, changes string, secr
 	e := &Evidence{
 		trialDir: dir, dir: filepath.Join(dir, filepath.FromSlash(result.JudgeInputsDir)), secrets: secrets,
 		kept: t.Artifacts, omitted: t.Omitted, renamed: t.Renamed, warnings: t.Warnings,
+	}
+	for _, step := range t.Steps {
+		e.steps = append(e.steps, step.Name)
 	}
 	if err := os.MkdirAll(e.dir, 0o755); err != nil {
 		return nil, environment.MarkMachineError(err)
@@ -187,8 +191,22 @@ func (e *Evidence) readTrajectory() (text *excerpt.Middles, reply string, err er
 }
 
 // output returns the output of a script, shortened and without escape sequences; "" if there is
-// none.
+// none. If the task has steps, it is that of all steps, each below a line with the step's name.
 func (e *Evidence) output(dir, name string) string {
+	if len(e.steps) == 0 {
+		return e.outputIn(dir, name)
+	}
+	all := &excerpt.Middles{Most: maxTranscript}
+	for _, step := range e.steps {
+		if text := e.outputIn(path.Join(result.StepDir(step), dir), name); text != "" {
+			all.WriteString("step " + step + ":\n" + strings.TrimSuffix(text, "\n") + "\n")
+		}
+	}
+	return all.Middle(maxTranscript)
+}
+
+// outputIn returns the output of a script whose files are in dir.
+func (e *Evidence) outputIn(dir, name string) string {
 	f, err := os.Open(filepath.Join(e.trialDir, filepath.FromSlash(dir), name))
 	if err != nil {
 		return ""
