@@ -58,6 +58,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+const noOutcome = "images that Podman makes do not have the files of one moment"
+
 // podmanLacks has the checks that Podman does not pass, with the reasons. The provider's page tells
 // users.
 var podmanLacks = map[string]string{
@@ -68,5 +70,13 @@ var podmanLacks = map[string]string{
 	"a working directory that the image lacks is made":                                  "Podman makes no directory below a symbolic link",
 	"a network that is added later works, and processes keep running":                   "Podman connects no network to a container that began without one",
 	"files that were added, changed and deleted are told, as they were and as they are": "Podman tells to which file a symbolic link leads, and not its text",
+	"an outcome has the files of its moment, and is continued with them":                noOutcome,
+	"an outcome is complete to the owner, the time and the link":                        noOutcome,
+	"an outcome is listed as kept, with its labels and its size, and can be removed":    noOutcome,
+	"processes go on after an outcome is kept":                                          noOutcome,
+	"an outcome has the files of one moment although they change":                       noOutcome,
+	"an outcome has no values of variables":                                             noOutcome,
+	"an outcome is refused that would lack files in memory":                             noOutcome,
+	"an outcome that is cancelled is not kept, and processes go on":                     noOutcome,
 	"names lead to hosts": "the names of containers are a part of Podman's networks that Debian does not install with it",
 }

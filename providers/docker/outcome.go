@@ -43,6 +43,12 @@ func (e *containerEnv) KeepOutcome(ctx context.Context) (environment.Outcome, er
 	if state.State == nil || !state.State.Running || state.Config == nil {
 		return none, &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("%s: it is not running any more", doing)}
 	}
+	if e.p.podman.Load() {
+		return none, &environment.Error{
+			Kind: environment.KindSnapshot, Err: fmt.Errorf("%s: images that Podman makes do not have the files of one moment", doing),
+			Hint: "use Docker, or keep the whole environment: preserve_env",
+		}
+	}
 	if err := e.checkOutcome(ctx, state); err != nil {
 		return none, failedInside(environment.KindSnapshot, doing, err)
 	}
