@@ -58,6 +58,7 @@ var parts = []part{
 	{"mine", (*bench).mine},
 	{"merge", (*bench).merge},
 	{"size", (*bench).size},
+	{"validate", (*bench).validate},
 	{"view", (*bench).view},
 	{"binary", (*bench).binary},
 }

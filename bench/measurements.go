@@ -24,6 +24,7 @@ const (
 	mineCommits                         = 1000 // half of them promising
 	mergeTasks, mergeShards             = 10_000, 64
 	sizeTrials                          = 20_000
+	validateTasks                       = 1280
 	viewJobs, viewTrials, pageTrials    = 100, 1000, 500
 	registryDatasets, registryTasks     = 43, 300 // as many tasks as the public registry has: 12,900 in 3.3 MB
 )
@@ -92,6 +93,8 @@ var measurements = []measurement{
 
 	{"size.time", "ms", "--trials trials of 256 shards merged, compared with an earlier run, judged and reported, in a separate process", "cp -al of the shards", atMost("ratio", 1.2), pairs{0, 1000, 1}},
 	{"size.memory", "kB/trial", "that process's largest resident set, for each trial: 0.5 is 500 MB for a million", "", atMost("ours", 0.5), pairs{}},
+
+	{"validate.time", "ms", "the processor's time of rollout validate over 1,280 tasks with 26 files each, 150 MB: 6 s are 60 s for 12,800", "grep -rE with three patterns over the same", atMost("ours", 6000), pairs{0, 10, 1}},
 
 	{"view.index", "ms", "the first index of 100 jobs of 1,000 trials, the newest with their numbers, from the start of a server in a separate process", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
 	{"view.job", "ms", "the page of one of these jobs, after the index", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
