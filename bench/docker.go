@@ -40,6 +40,7 @@ func (b *bench) docker(ctx context.Context) error {
 		measuring{"docker.sequential", ours.trials(1, 1), timed(floor.trial)},
 		measuring{"docker.run", ours.trials(1, 1), process("docker", "run", "--rm", b.image, "true")},
 		measuring{"docker.fresh", ours.withFreshTests().trials(1, 1), ours.trials(1, 1)},
+		measuring{"docker.services", timed(withServices(ours.provider, b.image)), timed(floor.services)},
 		measuring{"docker.parallel", perSecond(dockerTrials, ours.trials(dockerTrials, workers)), perSecond(dockerTrials, parallel)})
 }
 

@@ -47,6 +47,7 @@ var measurements = []measurement{
 	{"docker.sequential", "ms", oneTrial, "the same engine calls made bare, nothing written", atMost("ratio", 1.15), pairs{2, 1, 1}},
 	{"docker.run", "ms", oneTrial, "docker run --rm IMAGE true", atMost("ratio", 2.2), pairs{2, 1, 1}},
 	{"docker.fresh", "ms", oneTrial + ", its tests in a fresh environment", "the same with the tests in the agent's", atMost("ratio", 2), pairs{2, 1, 1}},
+	{"docker.services", "ms", "an environment of three services, created and removed", "the same engine calls made bare", atMost("ratio", 1.15), pairs{2, 1, 3}},
 	{"docker.parallel", "trials/s", "a job of 24 hello trials by 8 workers", "as many bare trials by 8 goroutines", atLeast("ratio", 0.9), pairs{0, 5, 2}},
 
 	{"sandbox.trial", "ms", oneTrial + ", as root", "", atMost("ours", 60), pairs{2, 1, 1}},
