@@ -179,10 +179,7 @@ func (p *planner) from(stage *instructions.Stage, describe func(string) (registr
 	}
 	base, err := describe(ref)
 	if err != nil {
-		if known := new(environment.Error); errors.As(err, &known) {
-			return &environment.Error{Kind: environment.KindBuild, Transient: known.Transient, Hint: known.Hint, Err: fmt.Errorf("base image: %w", known.Err)}
-		}
-		return err
+		return fmt.Errorf("base image: %w", err) // a failed pull, which is not the Dockerfile's fault
 	}
 	p.base, p.settings, p.baseEntrypoint = cmp.Or(base.Ref, ref), base.Settings, base.Entrypoint
 	p.settings.Env, p.settings.Volumes = slices.Clone(base.Env), slices.Clone(base.Volumes)
