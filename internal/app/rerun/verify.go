@@ -121,6 +121,11 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 			v.miss(s.Key, "it was cancelled")
 			continue
 		}
+		if len(s.Task.Config.Steps) > 0 {
+			advice = cmp.Or(advice, adviceOfSteps)
+			v.missOrCarry(s.Key, "its task has steps, and the environment at the end of each is not kept", source.Take(t))
+			continue
+		}
 		if !trial.CanVerifyAgain(s, v.Job, t) {
 			decided++
 			v.carried = append(v.carried, source.Take(t))
@@ -138,10 +143,7 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 			}
 		}
 		if reason != "" {
-			v.miss(s.Key, reason)
-			if v.req.CarryOver {
-				v.carried = append(v.carried, source.Take(t))
-			}
+			v.missOrCarry(s.Key, reason, source.Take(t))
 			continue
 		}
 		s.Again = again
@@ -152,6 +154,14 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 		return host.Usagef("%s has no trial that can be verified again%s", host.Clean(v.req.Dir), advice)
 	}
 	return nil
+}
+
+// missOrCarry reports that a trial cannot be verified, and takes it over if that is wanted.
+func (v *verifying) missOrCarry(k result.Key, reason string, taken reuse.Found) {
+	v.miss(k, reason)
+	if v.req.CarryOver {
+		v.carried = append(v.carried, taken)
+	}
 }
 
 // KeptEnvironments returns the ids of the environments of a provider that were kept.
@@ -174,6 +184,7 @@ func KeptEnvironments(ctx context.Context, provider environment.Provider) (map[s
 const (
 	NothingKept       = "nothing of the environment was kept"
 	adviceToKeep      = ": run jobs whose tests may change with environment.keep: outcome, or let tasks keep artifacts"
+	adviceOfSteps     = ": tasks with steps run as a whole, with their agent: use rollout run"
 	adviceOfArtifacts = " from its environments: use the artifacts that there are, with --from artifacts"
 )
 
