@@ -148,3 +148,20 @@ func TestGPUsAndALifetimeAreAskedFor(t *testing.T) {
 		t.Errorf("a wrong token: %v", err)
 	}
 }
+
+// An image is not pulled without the login that the job asks for.
+func TestASecretThatIsNotThereIsNamed(t *testing.T) {
+	s := serve(t)
+	p := s.open(t, map[string]any{"registry": "registry.test/evals", "registry_secret": "logins"})
+	t.Cleanup(func() { _ = p.Close() })
+	s.SetFaults(modaltest.Faults{Fail: func(method string) error {
+		if method == "SecretGetOrCreate" {
+			return status.Error(codes.NotFound, "no such secret")
+		}
+		return nil
+	}})
+	_, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testenv.Image})
+	if environment.KindOf(err) != environment.KindPull || !strings.Contains(err.Error(), "find the secret logins of registry_secret") {
+		t.Errorf("kind %q: %v", environment.KindOf(err), err)
+	}
+}

@@ -61,8 +61,12 @@ func (p *Provider) find(ctx context.Context, ref string) (image, error) {
 	if err != nil {
 		return image{}, err
 	}
-	made := image{ref: ref, id: found.Digest, settings: found.Settings, recipe: p.base(found.Ref)}
-	made.recipe = made.recipe.DockerfileCommands(withoutEntrypoint(found.Settings), nil)
+	base, err := p.base(ctx, found.Ref)
+	if err != nil {
+		return image{}, err
+	}
+	made := image{ref: ref, id: found.Digest, settings: found.Settings}
+	made.recipe = base.DockerfileCommands(withoutEntrypoint(found.Settings), nil)
 	return made, nil
 }
 
@@ -76,14 +80,15 @@ func (p *Provider) describe(ctx context.Context, ref string) (registryimage.Imag
 }
 
 // base returns an image in a registry as Modal knows it.
-func (p *Provider) base(ref string) *sdk.Image {
-	var params *sdk.ImageFromRegistryParams
-	if p.config.registrySecret != "" {
-		if secret, err := p.client.Secrets.FromName(context.Background(), p.config.registrySecret, nil); err == nil {
-			params = &sdk.ImageFromRegistryParams{Secret: secret}
-		}
+func (p *Provider) base(ctx context.Context, ref string) (*sdk.Image, error) {
+	if p.config.registrySecret == "" {
+		return p.client.Images.FromRegistry(ref, nil), nil
 	}
-	return p.client.Images.FromRegistry(ref, params)
+	secret, err := p.client.Secrets.FromName(ctx, p.config.registrySecret, nil)
+	if err != nil {
+		return nil, failed(ctx, environment.KindPull, "find the secret "+p.config.registrySecret+" of registry_secret", err)
+	}
+	return p.client.Images.FromRegistry(ref, &sdk.ImageFromRegistryParams{Secret: secret}), nil
 }
 
 // withoutEntrypoint returns the instruction that keeps Modal from running an image's ENTRYPOINT:
@@ -209,9 +214,11 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	}
 	i := image{ref: layersRegistry + buildcontext.ImageName(opts.Name) + ":" + key[:16], id: key, settings: l.settings}
 	commands := slices.Concat(l.commands, withoutEntrypoint(registryimage.Settings{Entrypoint: l.baseEntrypoint}))
-	base := p.base(l.base)
+	var base *sdk.Image
 	if own, err := p.find(ctx, l.base); err == nil && own.made != nil {
 		base = own.made
+	} else if base, err = p.base(ctx, l.base); err != nil {
+		return "", err
 	}
 	i.recipe = base.DockerfileCommands(commands, &sdk.ImageDockerfileCommandsParams{ForceBuild: opts.NoCache})
 	if opts.NoCache {

@@ -82,7 +82,7 @@ func CheckGPUs(p Provider, l Limits) (unchosen bool, err error) {
 	if !ok {
 		return false, &Error{
 			Kind: KindResources, Err: fmt.Errorf("the task needs %d GPUs, and environments of the provider %s have none", l.GPUs, p.Name()),
-			Hint: "use docker or kubernetes, or leave the task out: exclude_tasks in the job",
+			Hint: "use docker, kubernetes or modal, or leave the task out: exclude_tasks in the job",
 		}
 	}
 	return l.GPUTypes != "" && !g.ChoosesGPUs(), nil
