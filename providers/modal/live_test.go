@@ -10,7 +10,7 @@ import (
 )
 
 // lacks are the optional interfaces that Modal has nothing for.
-var lacks = []string{"ImageStore", "Restorer", "OutcomeKeeper", "BaseReporter", "Snapshotter", "ChangeReporter"}
+var lacks = []string{"ImageStore", "Restorer", "OutcomeKeeper", "BaseReporter", "Snapshotter", "ChangeReporter", "ServiceProvider"}
 
 // TestLive runs the contract in the account whose token is in the environment. It costs money.
 func TestLive(t *testing.T) {

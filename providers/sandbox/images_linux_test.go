@@ -195,7 +195,7 @@ func TestUnavailableImage(t *testing.T) {
 			t.Errorf("error %v of kind %v, want one that names provider_config.images", err, kind)
 		}
 		_, err = p.BuildImage(t.Context(), environment.BuildOptions{Name: "x", Context: fstest.MapFS{"Dockerfile": {Data: []byte("FROM " + nowhere + "\n")}}})
-		if kind := environment.KindOf(err); kind != environment.KindBuild || !strings.Contains(fmt.Sprint(err), "provider_config.images") {
+		if kind := environment.KindOf(err); kind != environment.KindPull || !strings.Contains(fmt.Sprint(err), "provider_config.images") {
 			t.Errorf("error %v of kind %v, want one that names provider_config.images", err, kind)
 		}
 		wantNothing(t, p)
