@@ -162,9 +162,13 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 		if bytes.Contains(req.content.Dockerfile, []byte("--platform")) {
 			platform = "" // that of this image may be another one
 		}
-		transient, reason := p.pullFailure(ctx, ref, platform)
+		var reason string
+		if e.Transient, reason = p.pullFailure(ctx, ref, platform); reason == hasItNow { // so it may not be the cause
+			e.Hint = "base image " + ref + ": " + reason
+			break
+		}
 		e.Err = fmt.Errorf("base image %s: %s (%s: %w)", ref, reason, doing, err)
-		if e.Transient = transient; transient { // the Dockerfile is not to blame
+		if e.Transient { // the Dockerfile is not to blame
 			e.Kind, e.Hint = environment.KindPull, "run it again when the registry answers, or load the image into the engine"
 		}
 		break

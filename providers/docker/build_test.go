@@ -144,6 +144,19 @@ func TestFailingBuilds(t *testing.T) {
 	})
 }
 
+// A base image that its registry has is not blamed for another instruction.
+func TestFailingBuildsOnARegistrysImage(t *testing.T) {
+	t.Parallel()
+	eachBuilder(t, func(t *testing.T, p *Provider) {
+		base := newRegistry(t, p).push(t, p, "some/base:1")
+		_, err := p.BuildImage(t.Context(), environment.BuildOptions{
+			Context: fstest.MapFS{"Dockerfile": {Data: []byte("FROM " + base + "\nRUNN true\n")}}, Name: "docker-test"})
+		if environment.KindOf(err) != environment.KindBuild || !strings.Contains(fmt.Sprint(err), "RUNN") {
+			t.Errorf("kind %q, want build: %v", environment.KindOf(err), err)
+		}
+	})
+}
+
 func TestBuildFromPrivateBase(t *testing.T) {
 	eachBuilder(t, func(t *testing.T, p *Provider) {
 		r := newRegistry(t, p)

@@ -70,6 +70,9 @@ func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) erro
 	return e
 }
 
+// hasItNow is the reason that pullFailure returns if the registry has the image.
+const hasItNow = "its registry has it now"
+
 // pullFailure returns why an image could not be pulled for a platform, and whether another try may
 // help. Engines report the reasons in words only; so the registry is asked once more, in a way that
 // has a status. platform "": it is not known.
@@ -85,7 +88,7 @@ func (p *Provider) pullFailure(ctx context.Context, ref, platform string) (trans
 		if others := lacks(has, platform); others != "" {
 			return false, fmt.Sprintf("it is there for %s, and not for %s, which is the platform needed: choose another image, or a machine of that platform", others, platform)
 		}
-		return true, "its registry has it now"
+		return true, hasItNow
 	case cerrdefs.IsNotFound(err), cerrdefs.IsInvalidArgument(err):
 		return false, "there is no such image: check its name and tag"
 	case cerrdefs.IsUnauthorized(err), cerrdefs.IsPermissionDenied(err):
