@@ -43,7 +43,8 @@ func (b *bench) size(ctx context.Context) error {
 	return nil
 }
 
-// sizeBase is the work of a child: the shards merged, of which only the result is used.
+// sizeBase merges the shards and writes the result, changed a little, as the baseline. It runs in a
+// child.
 func sizeBase(ctx context.Context, b *bench) error {
 	parent := filepath.Dir(b.dir)
 	merged, err := merge.Run(ctx, merge.Options{Paths: []string{filepath.Join(parent, "shards")}, Output: b.dir})
@@ -62,8 +63,8 @@ func sizeBase(ctx context.Context, b *bench) error {
 	return result.WriteJSON(filepath.Join(parent, "base.json"), job)
 }
 
-// mergeAndReport is the work of a child: what rollout merge does with a baseline, a gate and
-// reports.
+// mergeAndReport does what rollout merge does with a baseline, a gate and reports. It runs in a
+// child.
 func mergeAndReport(ctx context.Context, b *bench) error {
 	parent := filepath.Dir(b.dir)
 	h := &host.Host{
@@ -82,7 +83,7 @@ func mergeAndReport(ctx context.Context, b *bench) error {
 	return err
 }
 
-// linkTree is the floor of a child's work: the same tree linked with cp.
+// linkTree links the same tree with cp, which is the floor. It runs in a child.
 func linkTree(ctx context.Context, b *bench) error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return err

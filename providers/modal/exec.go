@@ -104,7 +104,7 @@ const (
 )
 
 // stream is the input and output of a command in a sandbox. Each write of Modal's client is a
-// request, which takes a round trip: what is written meanwhile goes with the next one.
+// request, which takes a round trip: data written meanwhile goes with the next one.
 type stream struct {
 	process *sdk.ContainerProcess
 	output  *bufio.Reader
@@ -141,7 +141,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send sends what is written, until the stream is closed.
+// send sends written data until the stream is closed.
 func (s *stream) send() {
 	for {
 		s.mu.Lock()

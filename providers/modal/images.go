@@ -100,7 +100,7 @@ func withoutEntrypoint(s registryimage.Settings) []string {
 	return []string{"ENTRYPOINT []"}
 }
 
-// make has Modal make an image, unless it has it. Callers at the same time share one attempt.
+// make makes an image on Modal if it is missing there. Callers at the same time share one attempt.
 func (p *Provider) make(ctx context.Context, i image, kind environment.Kind, progress func(string)) (image, error) {
 	if i.made != nil {
 		return i, nil

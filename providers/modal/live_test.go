@@ -15,7 +15,7 @@ var lacks = []string{"ImageStore", "Restorer", "OutcomeKeeper", "BaseReporter", 
 // TestLive runs the contract in the account whose token is in the environment. It costs money.
 func TestLive(t *testing.T) {
 	if os.Getenv("ROLLOUT_TEST_LIVE") != Name {
-		t.Skip("needs ROLLOUT_TEST_LIVE=modal and a token of Modal")
+		testenv.Lacks(t, Name, "ROLLOUT_TEST_LIVE=modal and a token of Modal")
 	}
 	backdoor, err := New(t.Context(), map[string]any{"app_name": "rollout-test"}, Options{})
 	if err != nil {

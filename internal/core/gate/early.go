@@ -465,7 +465,7 @@ func (p Policy) onlyBrokenTasks() bool {
 	return broken && !others
 }
 
-// lookAtBrokenTasks is Look for a policy that limits only broken tasks.
+// lookAtBrokenTasks returns the Look of a policy that limits only broken tasks.
 func (p Policy) lookAtBrokenTasks(base, head result.Job, attempts, rounds int, now time.Time) Look {
 	diff := result.Compare(base, head)
 	k, active := gather(p, head, &diff, now)

@@ -69,7 +69,7 @@ func TestRepositoryWithADatasetFile(t *testing.T) {
 	s.server.Close()
 	s.load(s.source(), ref) // from the cache
 	if s.uploads() != before {
-		t.Error("what is in the cache was fetched again")
+		t.Error("files of the cache were fetched again")
 	}
 }
 

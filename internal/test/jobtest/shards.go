@@ -81,36 +81,47 @@ func (s Size) Write(dir string) error {
 			if err := os.WriteFile(filepath.Join(tree.Dir, result.PlanFile), planText, 0o644); err != nil {
 				return err
 			}
-			var trials []result.Trial
-			var outputs, events bytes.Buffer
+			var shard shardFiles
 			for n, key := range own.Own() {
 				made := largeTrial(began.Add(time.Duration(n)*time.Second), key, n, digests[key.Task])
-				trials = append(trials, made)
-				text, err := result.Marshal(made)
-				line, lineErr := job.OutputLine(result.OutputOf(own, made, prompts(key.Dataset, key.Task)))
-				outputs.Write(line)
-				for _, e := range []event.Event{
-					{Kind: event.TrialStarted, Time: made.Timestamps.StartedAt, Key: &key},
-					{Kind: event.TrialEnded, Time: made.Timestamps.EndedAt, Key: &key, Trial: &made},
-				} {
-					line, err := json.Marshal(e)
-					if err != nil {
-						return err
-					}
-					events.Write(append(line, '\n'))
-				}
-				dir := tree.TrialDir(key)
-				if err := errors.Join(err, lineErr, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, result.ResultFile), text, 0o644),
-					os.WriteFile(filepath.Join(dir, "stdout.txt"), nil, 0o644)); err != nil {
+				if err := shard.add(tree, made, prompts(key.Dataset, key.Task)); err != nil {
 					return err
 				}
 			}
 			return errors.Join(
-				os.WriteFile(filepath.Join(tree.Dir, result.OutputsFile), outputs.Bytes(), 0o644), os.WriteFile(filepath.Join(tree.Dir, result.EventsFile), events.Bytes(), 0o644),
-				result.WriteJSON(filepath.Join(tree.Dir, result.ConfigFile), cfg), tree.WriteJob(result.Summarize(own, trials)))
+				os.WriteFile(filepath.Join(tree.Dir, result.OutputsFile), shard.outputs.Bytes(), 0o644),
+				os.WriteFile(filepath.Join(tree.Dir, result.EventsFile), shard.events.Bytes(), 0o644),
+				result.WriteJSON(filepath.Join(tree.Dir, result.ConfigFile), cfg), tree.WriteJob(result.Summarize(own, shard.trials)))
 		})
 	}
 	return group.Wait()
+}
+
+// shardFiles collects what a shard says of all its trials.
+type shardFiles struct {
+	trials          []result.Trial
+	outputs, events bytes.Buffer
+}
+
+// add writes the directory of a trial, and adds its output and events.
+func (f *shardFiles) add(tree *job.Tree, made result.Trial, prompt []result.Message) error {
+	f.trials = append(f.trials, made)
+	text, err := result.Marshal(made)
+	line, lineErr := job.OutputLine(result.OutputOf(tree.Plan, made, prompt))
+	f.outputs.Write(line)
+	for _, e := range []event.Event{
+		{Kind: event.TrialStarted, Time: made.Timestamps.StartedAt, Key: &made.Key},
+		{Kind: event.TrialEnded, Time: made.Timestamps.EndedAt, Key: &made.Key, Trial: &made},
+	} {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		f.events.Write(append(line, '\n'))
+	}
+	dir := tree.TrialDir(made.Key)
+	return errors.Join(err, lineErr, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, result.ResultFile), text, 0o644),
+		os.WriteFile(filepath.Join(dir, "stdout.txt"), nil, 0o644))
 }
 
 // largeTrial returns a trial with all usual fields, the n-th of its shard.

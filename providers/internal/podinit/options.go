@@ -16,7 +16,7 @@ const (
 	// Program is the command of the container, without arguments; see Below.
 	Program = Dir + "/rollout-guest"
 	// Below is the argument of Program where it cannot be process 1, because the system that starts
-	// the container runs a program of its own there. The guest then adopts the orphans of what it
+	// the container runs its own program there. The guest then adopts the orphans of what it
 	// started. Processes that are root can end it, which loses the environment.
 	Below = "--below"
 	// Installer is the file name of this program in an image that has nothing else. Started by it,

@@ -130,7 +130,7 @@ func (i *image) build(ctx context.Context, runs environment.Provider) {
 	}
 }
 
-// ImageJoinStreaming implements Modal's API. A build that nobody waits for ends.
+// ImageJoinStreaming implements Modal's API. A build ends when no request waits for it.
 func (s *Service) ImageJoinStreaming(r *pb.ImageJoinStreamingRequest, stream grpc.ServerStreamingServer[pb.ImageJoinStreamingResponse]) error {
 	i := s.imageByID(r.GetImageId())
 	if i == nil {

@@ -145,7 +145,7 @@ func (s *Service) id(prefix string) string {
 	return fmt.Sprintf("%s-%026d", prefix, s.next)
 }
 
-// admit counts a call, checks who makes it and what it says, and fails if it is to.
+// admit counts a call, checks its token and fields, and returns the fault that is set for it.
 func (s *Service) admit(ctx context.Context, method string, request any) error {
 	name := method[lastSlash(method)+1:]
 	s.mu.Lock()

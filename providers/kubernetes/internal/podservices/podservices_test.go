@@ -124,8 +124,8 @@ service-db db-image [/.rollout/rollout-guest db]
 	}
 }
 
-// guest notes what it runs. A program "serve" runs until ctx ends; "check" succeeds from the third
-// time on; "exit N" ends.
+// guest records the programs that it runs. A program "serve" runs until ctx ends; "check" succeeds
+// from the third time on; "exit N" ends.
 type guest struct {
 	name string
 	of   *record
