@@ -68,9 +68,16 @@ func HostileKillChecks() []suite.Check {
 	return list
 }
 
-// busyScript appends to a file as long as it lives, without starting a program, as none may be
-// startable.
-const busyScript = `echo $$ > /k/$1.pid; while :; do echo x >> /k/$1; i=0; while [ $i -lt 200 ]; do i=$((i+1)); done; done`
+// busyScript appends to a file as long as it lives. It waits between two lines, in bash without
+// starting a program, as none may be startable.
+const busyScript = `echo $$ > /k/$1.pid
+if [ -n "$BASH_VERSION" ]; then
+	eval 'exec 9<> <(:)'
+	pause() { read -r -t 0.005 -u 9; }
+else
+	pause() { sleep 0.005; }
+fi
+while :; do echo x >> /k/$1; pause; done`
 
 // checkAttack lets a command defend itself and ends it. Afterwards, either none of its processes
 // lives, or the environment is lost. It checks from outside, because nothing inside may work any
