@@ -14,6 +14,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/providers/internal/mailbox"
 )
 
 // A container starts this program by these names. It begins here and not in main, so that most of
@@ -32,6 +34,8 @@ func init() {
 		err = serve(socketOf(os.Args), below)
 	case filepath.Base(Connector):
 		err = carry(socketOf(os.Args))
+	case filepath.Base(Courier):
+		err = mail(socketOf(os.Args))
 	case filepath.Base(Filler):
 		err = fill(os.Args[1:])
 	case Installer:
@@ -107,10 +111,9 @@ func socketOf(args []string) string {
 // them ends. No process of the container may look into it: a debugger would see no more than
 // encrypted bytes, but could end the connection.
 func carry(socket string) error {
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // as said above, nothing depends on it
-	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
+	conn, err := dialGuest(socket)
 	if err != nil {
-		return fmt.Errorf("connect to the guest: %w", err)
+		return err
 	}
 	ended := make(chan error, 2)
 	go func() {
@@ -122,4 +125,23 @@ func carry(socket string) error {
 		ended <- err
 	}()
 	return <-ended
+}
+
+func dialGuest(socket string) (net.Conn, error) {
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // as said above, nothing depends on it
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the guest: %w", err)
+	}
+	return conn, nil
+}
+
+// mail brings a letter to the guest, and its answer back.
+func mail(socket string) error {
+	conn, err := dialGuest(socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return mailbox.Carry(os.Stdin, os.Stdout, conn)
 }

@@ -26,6 +26,10 @@ const (
 	// Connector is a program in the container that a Dialer starts, as root and without a terminal.
 	// Its input and output are the connection.
 	Connector = Dir + "/rollout-guest-connect"
+	// Courier is a program in the container for systems whose commands have no streams: it gets one
+	// letter of a mailbox.Conn as its input, and prints the answer. A Dialer there returns such a
+	// Conn. Installer does not make it.
+	Courier = Dir + "/rollout-guest-mail"
 )
 
 // Dialer starts Connector in the container and returns its output and input. The guest closes the

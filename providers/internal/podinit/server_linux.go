@@ -1,9 +1,11 @@
 package podinit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -19,6 +21,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/initclient"
 	"github.com/org/rollout-action/providers/internal/initproc"
 	"github.com/org/rollout-action/providers/internal/initwire"
+	"github.com/org/rollout-action/providers/internal/mailbox"
 	"github.com/org/rollout-action/providers/internal/processes"
 )
 
@@ -33,9 +36,10 @@ var aloneTime = 15 * time.Minute // tests have another one
 // server is the guest: process 1 of a container, or see Below.
 type server struct {
 	admission
-	below  bool
-	client *initclient.Client
-	began  initproc.Start
+	below   bool
+	client  *initclient.Client
+	letters *mailbox.Mailboxes
+	began   initproc.Start
 
 	// The lock is that of admission.
 	commands  map[int64]*command
@@ -75,6 +79,7 @@ func serve(socket string, below bool) error {
 	}
 	s := &server{below: below, client: initclient.New(), began: initproc.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}, exchanges: map[*exchange]bool{}}
 	s.admission = admission{link: newLink(), serve: s.handle}
+	s.letters = mailbox.New(func(conn net.Conn) { s.admit(conn, func() {}) })
 	s.client.Stall = outputStall
 	if err := s.serveInside(); err != nil {
 		return err
@@ -91,9 +96,40 @@ func serve(socket string, below bool) error {
 			continue
 		}
 		unknown.add(conn)
-		go s.admit(conn, func() { unknown.remove(conn) })
+		go s.receive(conn, func() { unknown.remove(conn) })
 	}
 }
+
+// receive serves a connection from outside: the first bytes of a client, or a letter.
+func (s *server) receive(conn net.Conn, said func()) {
+	_ = conn.SetDeadline(time.Now().Add(helloTime))
+	var first [len(mailbox.Magic)]byte
+	if _, err := io.ReadFull(conn, first[:]); err != nil {
+		said()
+		conn.Close()
+		return
+	}
+	whole := &begunConn{conn, io.MultiReader(bytes.NewReader(first[:]), conn)}
+	if first != mailbox.Magic {
+		s.admit(whole, said)
+		return
+	}
+	said()
+	_ = conn.SetDeadline(time.Now().Add(letterTime))
+	s.letters.Serve(whole)
+}
+
+// letterTime bounds the time of a letter with its answer.
+const letterTime = time.Minute
+
+// begunConn is a connection of which something was read.
+type begunConn struct {
+	net.Conn
+	rest io.Reader
+}
+
+// Read implements io.Reader.
+func (c *begunConn) Read(p []byte) (int, error) { return c.rest.Read(p) }
 
 // endAlone ends the container when no client has come for aloneTime.
 func (s *server) endAlone() {
