@@ -3,12 +3,11 @@ package modal
 import (
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/hosted"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
@@ -54,100 +53,63 @@ func Check(cfg map[string]any) []environment.ConfigProblem {
 	return problems
 }
 
-type reader struct{ problems []environment.ConfigProblem }
-
-func (r *reader) complain(where, hint, format string, args ...any) {
-	r.problems = append(r.problems, environment.ConfigProblem{Path: where, Message: fmt.Sprintf(format, args...), Hint: hint})
-}
-
 func readConfig(cfg map[string]any) (config, []environment.ConfigProblem) {
-	c, r := config{}, &reader{}
+	c, r := config{}, &hosted.Reader{}
 	for _, key := range slices.Sorted(maps.Keys(cfg)) {
 		value := cfg[key]
 		switch key {
 		case "app_name":
-			c.app = r.name(key, value)
+			c.app = name(r, key, value)
 		case "environment":
-			c.environment = r.name(key, value)
+			c.environment = name(r, key, value)
 		case "registry_secret":
-			c.registrySecret = r.name(key, value)
+			c.registrySecret = name(r, key, value)
 		case "region":
-			c.regions = append(c.regions, r.name(key, value))
+			c.regions = append(c.regions, name(r, key, value))
 		case "regions":
-			c.regions = append(c.regions, r.names(key, value)...)
+			c.regions = append(c.regions, names(r, key, value)...)
 		case "verbose":
 			truth, ok := value.(bool)
 			if !ok {
-				r.complain(key, "", "must be true or false")
+				r.Complain(key, "", "must be true or false")
 			}
 			c.verbose = truth
 		case "registry":
-			c.registry, _ = value.(string)
-			if err := registryimage.CheckRegistry(c.registry); err != nil {
-				r.complain(key, "", "%v", err)
-			}
+			c.registry = r.Registry(key, value)
 		case "builder":
-			c.builder, _ = value.(string)
-			if !slices.Contains(registryimage.BuilderNames, c.builder) {
-				r.complain(key, "", "must be one of %s", strings.Join(registryimage.BuilderNames, ", "))
-			}
+			c.builder = r.Choice(key, value, registryimage.BuilderNames)
 		case "price":
-			c.price = r.price(key, value)
+			p := &c.price
+			r.Prices(key, value, priceKeys, map[string]**float64{"core_hour": &p.coreHour, "gib_hour": &p.gibHour, "gpu_hour": &p.gpuHour})
 		default:
-			r.problems = append(r.problems, environment.UnknownKey(key, "the modal provider knows", environment.ConfigKeyNames(Keys)...))
+			r.Unknown(key, "the modal provider knows", Keys)
 		}
 	}
 	if cfg["region"] != nil && cfg["regions"] != nil {
-		r.complain("regions", "put all regions into regions", "region is set, too")
+		r.Complain("regions", "put all regions into regions", "region is set, too")
 	}
-	slices.SortStableFunc(r.problems, func(a, b environment.ConfigProblem) int { return strings.Compare(a.Path, b.Path) })
-	return c, r.problems
+	return c, r.Problems()
 }
 
 // objectName matches names that Modal accepts. Source: the client's checkObjectName.
 var objectName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`)
 
-func (r *reader) name(where string, value any) string {
+func name(r *hosted.Reader, where string, value any) string {
 	text, _ := value.(string)
 	if !objectName.MatchString(text) {
-		r.complain(where, "", "must have 1 to 63 letters, digits, dashes, dots and underscores")
+		r.Complain(where, "", "must have 1 to 63 letters, digits, dashes, dots and underscores")
 	}
 	return text
 }
 
-func (r *reader) names(where string, value any) []string {
+func names(r *hosted.Reader, where string, value any) []string {
 	list, ok := value.([]any)
 	if !ok || len(list) == 0 {
-		r.complain(where, `e.g. ["us-east", "us-west"]`, "must be a list of regions")
+		r.Complain(where, `e.g. ["us-east", "us-west"]`, "must be a list of regions")
 	}
 	var out []string
 	for i, item := range list {
-		out = append(out, r.name(fmt.Sprintf("%s.%d", where, i), item))
+		out = append(out, name(r, fmt.Sprintf("%s.%d", where, i), item))
 	}
 	return out
-}
-
-func (r *reader) price(where string, value any) price {
-	var p price
-	m, ok := value.(map[string]any)
-	if !ok {
-		r.complain(where, "", "must be a mapping")
-	}
-	fields := map[string]**float64{"core_hour": &p.coreHour, "gib_hour": &p.gibHour, "gpu_hour": &p.gpuHour}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		at := fields[key]
-		if at == nil {
-			r.problems = append(r.problems, environment.UnknownKey(where+"."+key, "it has", environment.ConfigKeyNames(priceKeys)...))
-			continue
-		}
-		usd, ok := m[key].(float64)
-		if n, whole := environment.WholeNumber(m[key]); whole {
-			usd, ok = float64(n), true
-		}
-		if !ok || usd < 0 || math.IsInf(usd, 0) || math.IsNaN(usd) {
-			r.complain(where+"."+key, "", "must be an amount of US dollars")
-		}
-		*at = &usd
-	}
-	return p
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/hosted"
 	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
@@ -17,15 +18,13 @@ const (
 	// maxLifetime is the longest timeout of a sandbox.
 	// Source: https://modal.com/docs/guide/sandbox.
 	maxLifetime = 24 * time.Hour
-	// cleanupGrace is how long the removal of something half-made may take, and createGrace how
-	// long the answer to a creation is waited for that is not wanted any more.
+	// cleanupGrace is how long the removal of something half-made may take.
 	cleanupGrace = 10 * time.Second
-	createGrace  = 2 * time.Second
 )
 
 // CreateEnvironment implements environment.Provider.
 func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
-	if err := checkNetwork(opts.Network); err != nil {
+	if err := hosted.CheckNetwork(opts.Network); err != nil {
 		return nil, err
 	}
 	image, err := p.find(ctx, opts.Image)
@@ -50,8 +49,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, failed(ctx, environment.KindStart, "create a sandbox", err)
 	}
 	env := &sandboxEnv{p: p, sandbox: sandbox, labels: opts.Labels, limits: opts.Limits, since: time.Now(), network: opts.Network}
-	env.Environment, err = podinit.Start(ctx, env.dial, podinit.Options{
-		Image: image.guest(), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain, Dial: p.options.Dial,
+	env.Environment = &hosted.Environment{Name: "sandbox " + env.ID()}
+	env.Environment.Environment, err = podinit.Start(ctx, env.dial, podinit.Options{
+		Image: hosted.GuestImage(image.settings), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain, Dial: p.options.Dial,
 	})
 	if err != nil {
 		return nil, discard(ctx, sandbox, err)
@@ -72,12 +72,12 @@ func (p *Provider) params(opts environment.CreateOptions) (*sdk.SandboxCreatePar
 	const megabyte = 1 << 20
 	lists := allowed(opts.Network)
 	params := &sdk.SandboxCreateParams{
-		Command: []string{"/bin/sh", "-c", awaitGuest}, Workdir: "/",
+		Command: []string{"/bin/sh", "-c", hosted.AwaitGuest}, Workdir: "/",
 		CPU: float64(l.MilliCPUs) / 1000, CPULimit: float64(l.MilliCPUs) / 1000,
 		MemoryMiB: int((l.Memory + megabyte - 1) / megabyte), MemoryLimitMiB: int((l.Memory + megabyte - 1) / megabyte),
 		Timeout:               cmp.Or(opts.Lifetime, maxLifetime).Truncate(time.Second) + roundUp(opts.Lifetime),
 		OutboundCIDRAllowlist: lists.cidrs, OutboundDomainAllowlist: lists.domains,
-		Regions: p.config.regions, Verbose: p.config.verbose, Tags: tagsOf(opts.Labels),
+		Regions: p.config.regions, Verbose: p.config.verbose, Tags: hosted.TagsOf(opts.Labels),
 	}
 	if l.GPUs > 0 {
 		params.GPU = fmt.Sprintf("%s:%d", gpuType(l.GPUTypes), l.GPUs)
@@ -93,19 +93,10 @@ func roundUp(d time.Duration) time.Duration {
 	return time.Second
 }
 
-// create creates a sandbox. A request in flight when ctx ends gets a moment to complete, because a
-// sandbox whose creation is answered later would be left behind.
+// create creates a sandbox. If ctx ends, none is left behind.
 func (p *Provider) create(ctx context.Context, image image, params *sdk.SandboxCreateParams) (*sdk.Sandbox, error) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-longer.Done():
-		case <-time.After(createGrace):
-			cancel()
-		}
-	})
-	defer stop()
+	longer, end := hosted.Longer(ctx)
+	defer end()
 	sandbox, err := p.client.Sandboxes.Create(longer, p.app, image.made, params)
 	if err == nil && ctx.Err() != nil {
 		return nil, discard(ctx, sandbox, ctx.Err())

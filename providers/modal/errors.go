@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/hosted"
 )
 
 // failed returns err as a failure to do something with kind. A service that cannot be reached, or
@@ -74,7 +75,7 @@ type wireError struct {
 }
 
 func (e *wireError) Error() string {
-	return fmt.Sprintf("Modal: %s (%s)", oneLine(e.status.Message()), e.status.Code())
+	return fmt.Sprintf("Modal: %s (%s)", hosted.OneLine(e.status.Message()), e.status.Code())
 }
 func (e *wireError) Unwrap() error { return e.err }
 
@@ -82,8 +83,4 @@ func (e *wireError) Unwrap() error { return e.err }
 func isGone(err error) bool {
 	code := codeOf(err)
 	return code == codes.NotFound || code == codes.FailedPrecondition
-}
-
-func lost(format string, args ...any) error {
-	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf(format, args...)}
 }

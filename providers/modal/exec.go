@@ -13,14 +13,15 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/hosted"
 	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // dial implements podinit.Dialer: it runs the guest's connector in a sandbox. The first time, the
 // same exec brings the program there.
 func (e *sandboxEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	if e.ended.Load() {
-		return nil, lost("sandbox %s was ended by Rollout", e.ID())
+	if err := e.CheckEnded(); err != nil {
+		return nil, err
 	}
 	var s *stream
 	var err error
@@ -36,7 +37,7 @@ func (e *sandboxEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case isGone(err):
-		return nil, lost("sandbox %s is gone", e.ID())
+		return nil, hosted.Lost("sandbox %s is gone", e.ID())
 	}
 	failure := failed(ctx, environment.KindLost, "run a command in sandbox "+e.ID(), err)
 	if own := new(environment.Error); errors.As(failure, &own) && !own.Refused && own.Kind == environment.KindLost {
@@ -49,13 +50,13 @@ var errInstall = errors.New("start Rollout's program")
 
 // install sends the program to the sandbox and starts it.
 func (e *sandboxEnv) install(ctx context.Context) (*stream, error) {
-	program, err := e.p.program.read()
+	program, err := e.p.program.Read()
 	if err != nil {
 		return nil, err
 	}
-	content, compressed := program.compressed, "1"
+	content, compressed := program.Compressed, "1"
 	if e.noGzip.Load() {
-		content, compressed = program.plain, "0"
+		content, compressed = program.Plain, "0"
 	}
 	s, err := run(ctx, e.sandbox, "/bin/sh", "-c", installGuest, "sh", strconv.Itoa(len(content)), compressed)
 	if err != nil {
@@ -76,7 +77,7 @@ func (e *sandboxEnv) install(ctx context.Context) (*stream, error) {
 		e.noGzip.Store(true)
 		fallthrough
 	case line != "":
-		err = fmt.Errorf("%w: %s", errInstall, oneLine(line))
+		err = fmt.Errorf("%w: %s", errInstall, hosted.OneLine(line))
 	case err == nil || errors.Is(err, io.EOF):
 		err = fmt.Errorf("%w: it printed nothing: the image needs sh, head, cat and sleep", errInstall)
 	}
@@ -178,17 +179,4 @@ func (s *stream) Close() error {
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	return s.process.Stdout.Close()
-}
-
-// oneLine returns a text of others for messages: bounded, and without control characters.
-func oneLine(text string) string {
-	const most = 500
-	clean := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	clean = strings.TrimSpace(clean)
-	return strings.ToValidUTF8(clean[:min(len(clean), most)], "")
 }

@@ -80,12 +80,12 @@ func TestATrialTakesFewRequests(t *testing.T) {
 			t.Errorf("%s was called %d times", method, calls[method])
 		}
 	}
-	program, err := p.program.read()
+	program, err := p.program.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	beyond := moved - int64(len(program.compressed))
-	t.Logf("%d writes of input, %d bytes beyond the program's %d", writes, beyond, len(program.compressed))
+	beyond := moved - int64(len(program.Compressed))
+	t.Logf("%d writes of input, %d bytes beyond the program's %d", writes, beyond, len(program.Compressed))
 	if beyond > 64<<10 {
 		t.Errorf("%d bytes beyond the program", beyond)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
-	"github.com/org/rollout-action/providers/internal/podinit"
+	"github.com/org/rollout-action/providers/internal/hosted"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
@@ -26,18 +26,6 @@ type image struct {
 	settings registryimage.Settings
 	recipe   *sdk.Image
 	made     *sdk.Image // nil: Modal was not asked for it yet
-}
-
-// guest returns the settings that the guest needs.
-func (i image) guest() podinit.Image {
-	s := i.settings
-	g := podinit.Image{Env: s.Env, User: s.User, WorkDir: s.WorkingDir, Entrypoint: s.Entrypoint}
-	if h := s.Healthcheck; h != nil {
-		g.Healthcheck = environment.NewHealthcheck(h.Test, s.Shell, environment.Healthcheck{
-			Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, StartInterval: h.StartInterval, Retries: h.Retries,
-		})
-	}
-	return g
 }
 
 // layersRegistry begins the references of images that Modal builds. No registry has such a name.
@@ -264,7 +252,7 @@ func (l *buildLog) add(text string) {
 }
 
 func (l *buildLog) finish() {
-	line := oneLine(l.line)
+	line := hosted.OneLine(l.line)
 	if l.line = ""; line == "" {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/flight"
+	"github.com/org/rollout-action/providers/internal/hosted"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
@@ -33,17 +34,9 @@ type Options struct {
 	// release.
 	Program func() ([]byte, error)
 	// Images describes images in registries; nil: the registries.
-	Images ImageSource
+	Images hosted.ImageSource
 	// Dial, if not nil, replaces this machine's network for the proxy of an allowlist.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-// ImageSource is the subset of *registryimage.Images that a Provider uses.
-type ImageSource interface {
-	Config(ctx context.Context, ref string) (registryimage.Image, error)
-	Build(ctx context.Context, opts environment.BuildOptions) (string, error)
-	CheckBuild(ctx context.Context, opts environment.BuildOptions) error
-	Close() error
 }
 
 // Provider runs environments in sandboxes of an app. See environment.Provider for the contract of
@@ -53,8 +46,8 @@ type Provider struct {
 	options Options
 	client  *sdk.Client
 	app     *sdk.App
-	images  ImageSource
-	program *program
+	images  hosted.ImageSource
+	program *hosted.Program
 	flights flight.Group
 
 	mu    sync.Mutex
@@ -88,7 +81,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (*Provider, erro
 	if err != nil {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("use the configuration of Modal: %w", err), Hint: "see ~/.modal.toml and the variables MODAL_*"}
 	}
-	p := &Provider{config: c, options: opts, client: client, images: opts.Images, program: newProgram(opts.Program), built: map[string]image{}}
+	p := &Provider{config: c, options: opts, client: client, images: opts.Images, program: hosted.NewProgram(architecture, opts.Program), built: map[string]image{}}
 	if err := p.connect(ctx); err != nil {
 		client.Close()
 		return nil, err
@@ -149,7 +142,7 @@ func (*Provider) ChoosesGPUs() bool { return true }
 // apps: rollout clean knows no configuration.
 func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	const doing = "list sandboxes of Modal"
-	params := &sdk.SandboxListParams{Tags: map[string]string{tagOurs: "1"}}
+	params := &sdk.SandboxListParams{Tags: map[string]string{hosted.TagOurs: "1"}}
 	if p.config.app != "" {
 		if p.app == nil {
 			return nil, nil
@@ -172,7 +165,7 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 		if err != nil {
 			return nil, failed(ctx, environment.KindUnavailable, doing, err)
 		}
-		listed = append(listed, environment.Listed{ID: sandbox.SandboxID, Labels: labelsOf(tags), Kept: tags[tagKept] != ""})
+		listed = append(listed, environment.Listed{ID: sandbox.SandboxID, Labels: hosted.LabelsOf(tags), Kept: tags[hosted.TagKept] != ""})
 	}
 	return listed, nil
 }

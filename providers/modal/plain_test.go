@@ -28,19 +28,6 @@ func TestCheckReportsEveryProblem(t *testing.T) {
 	}
 }
 
-func TestTagsKeepLabels(t *testing.T) {
-	labels := environment.Labels{Job: "Jöb \x00\n" + strings.Repeat("long", 100), Trial: "a/b", Run: "/jobs/1", Owner: environment.Self()}
-	tags := tagsOf(labels)
-	if got := labelsOf(tags); got != labels {
-		t.Errorf("got %+v", got)
-	}
-	for name, value := range tags {
-		if len(value) > tagPart || !objectName.MatchString(name) {
-			t.Errorf("%s: %q", name, value)
-		}
-	}
-}
-
 func TestPriceOfWhatWasAskedFor(t *testing.T) {
 	hour := func(l environment.Limits, p price) float64 { return math.Round(p.of(l, time.Hour)*1e4) / 1e4 }
 	own := 2.0
