@@ -8,6 +8,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/fly"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 	"github.com/org/rollout-action/providers/kubernetes"
 	"github.com/org/rollout-action/providers/modal"
@@ -103,6 +104,23 @@ var All = Table{
 		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
 			p, err := modal.New(ctx, cfg, modal.Options{
 				Clean:    host.Clean,
+				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
+			})
+			if err != nil {
+				return nil, err // not a nil *Provider
+			}
+			return p, nil
+		},
+		Unaddressed: func(map[string]any) []string { return nil },
+		Remote:      true,
+	},
+	{
+		Name:    fly.Name,
+		Summary: "machines of Fly.io, images in a registry",
+		Keys:    fly.Keys,
+		Check:   fly.Check,
+		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
+			p, err := fly.New(ctx, cfg, fly.Options{
 				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
 			})
 			if err != nil {

@@ -56,6 +56,7 @@ var references = map[string]func(*testing.T) string{
 	"provider-sandbox":    func(t *testing.T) string { return providerTable(t, "sandbox") },
 	"provider-kubernetes": func(t *testing.T) string { return providerTable(t, "kubernetes") },
 	"provider-modal":      func(t *testing.T) string { return providerTable(t, "modal") },
+	"provider-fly":        func(t *testing.T) string { return providerTable(t, "fly") },
 }
 
 var marked = regexp.MustCompile(`(?s)(<!-- begin generated: ([a-z-]+) -->\n).*?(<!-- end generated: ([a-z-]+) -->)`)

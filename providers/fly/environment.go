@@ -1,0 +1,121 @@
+package fly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/hosted"
+)
+
+// machineEnv is a machine as an environment. The guest in it serves commands, copies and
+// connections.
+type machineEnv struct {
+	*hosted.Environment
+	p            *Provider
+	app, machine string
+	limits       environment.Limits
+	guest        machineGuest
+	since        time.Time
+	pace         *pace
+
+	mu    sync.Mutex
+	until time.Time // when it was destroyed
+}
+
+var (
+	_ environment.Environment   = (*machineEnv)(nil)
+	_ environment.LimitReporter = (*machineEnv)(nil)
+)
+
+// ID implements environment.Environment.
+func (e *machineEnv) ID() string { return e.app + "/" + e.machine }
+
+// Unenforced implements environment.LimitReporter: a machine has no limit of processes, and the
+// size of its disk cannot be chosen.
+func (e *machineEnv) Unenforced() []string {
+	var names []string
+	if e.limits.Pids > 0 {
+		names = append(names, "pids")
+	}
+	if e.limits.Storage > 0 {
+		names = append(names, "storage")
+	}
+	return names
+}
+
+// Cost implements environment.Environment.
+func (e *machineEnv) Cost() float64 {
+	e.mu.Lock()
+	until := e.until
+	e.mu.Unlock()
+	if until.IsZero() {
+		until = time.Now()
+	}
+	return e.p.config.price.of(e.guest, until.Sub(e.since))
+}
+
+// explain returns why the machine does not answer, or nil if it runs as far as is known. It
+// implements podinit.Options.Explain.
+func (e *machineEnv) explain(ctx context.Context) error {
+	if err := e.CheckEnded(); err != nil {
+		return err
+	}
+	m, err := e.p.client.machine(ctx, e.app, e.machine)
+	switch {
+	case isGone(err) || err == nil && !present(m):
+		return hosted.Lost("%s is gone", e.Name)
+	case err != nil || m.State == stateStarted:
+		return nil //nolint:nilerr // it is not known
+	}
+	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("%s is %s: %w", e.Name, hosted.OneLine(m.State), ending(m))}
+}
+
+// ending returns how a machine ended. Its newest event comes first.
+func ending(m machine) error {
+	for _, event := range m.Events {
+		if event.Request == nil || event.Request.ExitEvent == nil {
+			continue
+		}
+		if event.Request.ExitEvent.OOMKilled {
+			return environment.ErrOutOfMemory
+		}
+		return fmt.Errorf("it has ended with code %d", event.Request.ExitEvent.ExitCode)
+	}
+	return errors.New("Fly does not say why")
+}
+
+// Stop implements environment.Environment: all processes but the guest end, and the machine is
+// marked as kept. It stays, and costs: a machine that is stopped loses its files.
+func (e *machineEnv) Stop(ctx context.Context) error {
+	doing := "stop " + e.Name
+	if err := e.Halt(ctx, e.explain); err != nil {
+		return failed(ctx, environment.KindTeardown, doing, err)
+	}
+	err := e.p.client.setMetadata(ctx, e.app, e.machine, hosted.TagKept, "1")
+	if isGone(err) {
+		return nil
+	}
+	return failed(ctx, environment.KindTeardown, doing, err)
+}
+
+// Destroy implements environment.Environment.
+func (e *machineEnv) Destroy(ctx context.Context) error {
+	e.End()
+	err := e.p.destroy(ctx, e.app, e.machine)
+	if err == nil {
+		err = e.p.awaitEnd(ctx, e.app, e.machine)
+	}
+	if err == nil {
+		e.mu.Lock()
+		if e.until.IsZero() {
+			e.until = time.Now()
+		}
+		e.mu.Unlock()
+	}
+	e.Close()
+	return failed(ctx, environment.KindTeardown, "destroy "+e.Name, err)
+}
