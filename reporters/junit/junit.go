@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/xml"
+	"errors"
 	"io"
 	"math"
 	"path"
@@ -56,6 +57,25 @@ type testcase struct {
 	Rerun     []rerun  `xml:"rerunFailure"`
 }
 
+// size returns the bytes of the case's texts, which is less than the case takes in the document.
+func (t *testcase) size() int {
+	n := len(t.Classname) + len(t.Name)
+	if t.SystemOut != nil {
+		n += t.SystemOut.size()
+	}
+	for _, o := range []*outcome{t.Skipped, t.Error, t.Failure} {
+		if o != nil {
+			n += len(o.Message) + o.size()
+		}
+	}
+	for _, runs := range [][]rerun{t.Flaky, t.Rerun} {
+		for _, r := range runs {
+			n += len(r.Message) + r.StackTrace.size()
+		}
+	}
+	return n
+}
+
 type outcome struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr,omitempty"`
@@ -75,6 +95,8 @@ type block struct {
 	CData   string `xml:",cdata"`
 	Escaped string `xml:",chardata"`
 }
+
+func (b block) size() int { return len(b.CData) + len(b.Escaped) }
 
 // blockOf returns a block with the text.
 func blockOf(text string) block {
@@ -96,20 +118,48 @@ var details = []detail{{true, true, true}, {false, true, true}, {false, false, t
 // Write implements report.Reporter.
 func (r Reporter) Write(w io.Writer, in report.Input) error {
 	limit := cmp.Or(r.Limit, DefaultLimit)
+	in.Files = report.LookOnce(in.Files)
 	cases := report.Cases(in)
-	var text []byte
-	for _, d := range details {
-		b := builder{in: in, cases: cases, detail: d, files: r.CaseFiles, excerpt: excerptSize(cases, limit), names: map[string]int{}}
-		var err error
-		if text, err = encode(b.document()); err != nil {
-			return err
+	for i, d := range details {
+		b := builder{in: in, cases: cases, detail: d, files: r.CaseFiles, excerpt: excerptSize(cases, limit), names: map[string]int{}, limit: limit}
+		if i == len(details)-1 {
+			b.limit = math.MaxInt // there is nothing else to leave out
 		}
-		if len(text) <= limit {
-			break
+		text, err := b.text()
+		if errors.Is(err, errTooLarge) {
+			continue
 		}
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		return err
 	}
-	_, err := w.Write(text)
-	return err
+	return nil
+}
+
+// text returns the document. The error is errTooLarge if it is larger than the limit: then the rest
+// of it is not built, and no log is read for it.
+func (b *builder) text() ([]byte, error) {
+	doc := b.document()
+	if b.size > b.limit {
+		return nil, errTooLarge
+	}
+	return encode(doc, b.limit)
+}
+
+var errTooLarge = errors.New("the document is larger than its limit")
+
+// limited is a buffer that refuses more than limit bytes.
+type limited struct {
+	bytes.Buffer
+	limit int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > l.limit {
+		return 0, errTooLarge
+	}
+	return l.Buffer.Write(p)
 }
 
 // excerptSize returns how many bytes of logs each failed attempt may show, so that all of them take
@@ -124,16 +174,18 @@ func excerptSize(cases []report.Case, limit int) int {
 	return min(limit/2/max(attempts, 1), 16<<10)
 }
 
-func encode(doc document) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString(xml.Header)
+func encode(doc document, limit int) ([]byte, error) {
+	b := limited{limit: limit}
 	enc := xml.NewEncoder(&b)
 	enc.Indent("", "  ")
-	if err := enc.Encode(doc); err != nil {
-		return nil, err
+	_, err := b.Write([]byte(xml.Header))
+	if err == nil {
+		err = enc.Encode(doc)
 	}
-	b.WriteByte('\n')
-	return b.Bytes(), nil
+	if err == nil {
+		_, err = b.Write([]byte("\n"))
+	}
+	return b.Bytes(), err
 }
 
 // builder builds one document.
@@ -144,6 +196,8 @@ type builder struct {
 	files   bool
 	excerpt int            // bytes of logs for each attempt
 	names   map[string]int // how often a class and name were used
+	limit   int            // of the document in bytes
+	size    int            // the bytes that the cases of the document have at least
 }
 
 func (b *builder) document() document {
@@ -152,7 +206,7 @@ func (b *builder) document() document {
 	if s := b.incomplete(); s != nil {
 		doc.add(*s)
 	}
-	for from := 0; from < len(b.cases); {
+	for from := 0; from < len(b.cases) && b.size <= b.limit; {
 		to := from
 		for to < len(b.cases) && b.cases[to].Agent == b.cases[from].Agent && b.cases[to].Dataset == b.cases[from].Dataset {
 			to++
@@ -216,6 +270,9 @@ func (b *builder) suite(cases []report.Case) suite {
 	classname := cut(agent + "." + dataset)
 	total, left := 0.0, 0
 	for _, c := range cases {
+		if b.size > b.limit {
+			break
+		}
 		total += c.Seconds()
 		tc := b.testcase(c)
 		tc.Classname, tc.Name = classname, unique(b.names, classname, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
@@ -223,6 +280,8 @@ func (b *builder) suite(cases []report.Case) suite {
 		if !b.detail.cases || !b.detail.passing && c.State == report.Passed {
 			s.Testcases = s.Testcases[:len(s.Testcases)-1]
 			left++
+		} else {
+			b.size += tc.size()
 		}
 	}
 	if left > 0 {

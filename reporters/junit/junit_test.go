@@ -39,3 +39,23 @@ func TestJudgesExplainAReward(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// A document that does not fit loses a part, and the rest is as it would be without a limit.
+func TestALimitLeavesOutAsLittleAsPossible(t *testing.T) {
+	for name, in := range reporttest.Inputs() {
+		t.Run(name, func(t *testing.T) {
+			whole := render(t, junit.Reporter{}, in)
+			if got := render(t, junit.Reporter{Limit: len(whole)}, in); !bytes.Equal(got, whole) {
+				t.Error("a document that just fits is another one")
+			}
+			smallest := render(t, junit.Reporter{Limit: 1}, in)
+			for limit := len(whole) - 1; limit > 0; {
+				got := render(t, junit.Reporter{Limit: limit}, in)
+				if len(got) > limit && !bytes.Equal(got, smallest) {
+					t.Fatalf("limit %d: %d bytes, and there is a smaller one", limit, len(got))
+				}
+				limit = min(limit, len(got)) - max(len(whole)/50, 1)
+			}
+		})
+	}
+}

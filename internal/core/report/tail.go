@@ -29,17 +29,17 @@ func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	if !fs.ValidPath(name) {
 		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	for i := range len(name) + 1 {
-		if i < len(name) && name[i] != '/' {
-			continue
-		}
-		info, err := fs.Lstat(files, name[:i])
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case i < len(name) && !info.IsDir(), i == len(name) && !info.Mode().IsRegular():
-			return nil, nil, &fs.PathError{Op: "open", Path: name, Err: errNotPlain}
-		}
+	switch err := plainAbove(files, name); {
+	case errors.Is(err, errNotPlain):
+		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	case err != nil:
+		return nil, nil, err
+	}
+	switch info, err := fs.Lstat(files, name); {
+	case err != nil:
+		return nil, nil, err
+	case !info.Mode().IsRegular():
+		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: errNotPlain}
 	}
 	file, err := files.Open(name)
 	if err != nil {
@@ -55,19 +55,72 @@ func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// IsDir reports whether dir is a directory in the job's directory, with no link on the way to it.
-func IsDir(in Input, dir string) bool {
-	if in.Files == nil || !fs.ValidPath(dir) {
-		return false
-	}
-	for i := range len(dir) + 1 {
-		if i == len(dir) || dir[i] == '/' {
-			if info, err := fs.Lstat(in.Files, dir[:i]); err != nil || !info.IsDir() {
-				return false
+// plainAbove returns an error unless all directories above a valid path are there, and none of them
+// is a link.
+func plainAbove(files fs.FS, name string) error {
+	for i := range len(name) {
+		if name[i] == '/' {
+			if err := plainDir(files, name[:i]); err != nil {
+				return err
 			}
 		}
 	}
-	return true
+	return nil
+}
+
+// plainDir returns an error unless a path is a directory, and not a link.
+func plainDir(files fs.FS, dir string) error {
+	looked, ok := files.(*lookedAt)
+	if ok {
+		if err, known := looked.dirs[dir]; known {
+			return err
+		}
+	}
+	info, err := fs.Lstat(files, dir)
+	if err == nil && !info.IsDir() {
+		err = errNotPlain
+	}
+	if ok {
+		looked.note(dir, err)
+	}
+	return err
+}
+
+// LookOnce returns files that remember which directories are plain, for a reporter that looks for
+// many logs of many trials: it looks at each directory once, and at nothing below one that is not
+// there. What changes meanwhile may be missed. The result is not safe for concurrent use.
+func LookOnce(files fs.FS) fs.FS {
+	if files == nil {
+		return nil
+	}
+	return &lookedAt{FS: files, dirs: map[string]error{}}
+}
+
+// lookedAt is the result of LookOnce.
+type lookedAt struct {
+	fs.FS
+	dirs map[string]error // of some directories, why they are not plain
+}
+
+// maxLookedAt bounds the directories that are remembered. Reporters look at a trial's together.
+const maxLookedAt = 1000
+
+func (l *lookedAt) note(dir string, err error) {
+	if len(l.dirs) >= maxLookedAt {
+		clear(l.dirs)
+	}
+	l.dirs[dir] = err
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (l *lookedAt) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(l.FS, name) }
+
+// ReadLink implements fs.ReadLinkFS.
+func (l *lookedAt) ReadLink(name string) (string, error) { return fs.ReadLink(l.FS, name) }
+
+// IsDir reports whether dir is a directory in the job's directory, with no link on the way to it.
+func IsDir(in Input, dir string) bool {
+	return in.Files != nil && fs.ValidPath(dir) && plainAbove(in.Files, dir) == nil && plainDir(in.Files, dir) == nil
 }
 
 var errNotPlain = errors.New("not a regular file in a directory")
