@@ -66,14 +66,15 @@ func (m *merge) write(ctx context.Context) (err error) {
 	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
-	// One after the other, because each needs much memory.
-	if err := m.writeOutputs(draft); err != nil {
-		return err
-	}
-	if err := errors.Join(
-		writeLarge(filepath.Join(draft, result.MetadataFile), result.MetadataOf(m.plan, m.out.Job)),
-		writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job),
-	); err != nil {
+	work = &errgroup.Group{} // none of these needs much memory
+	work.Go(func() error { return m.writeOutputs(draft) })
+	work.Go(func() error {
+		return errors.Join(
+			writeLarge(filepath.Join(draft, result.MetadataFile), result.MetadataOf(m.plan, m.out.Job)),
+			writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job),
+		)
+	})
+	if err := work.Wait(); err != nil {
 		return err
 	}
 	if err := m.writeConfig(draft); err != nil {
