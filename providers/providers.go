@@ -35,6 +35,10 @@ type Entry struct {
 	// Remote: trials run on a system that others administer, so that a check of a job asks it
 	// whether it would take the trials.
 	Remote bool
+	// Unconnected is a Provider that is not connected to anything, for questions that its type
+	// answers: Name, which optional interfaces it has, whether it has GPUs, and which services it
+	// can run. No other method may be called. nil: nothing is known before New.
+	Unconnected environment.Provider
 }
 
 // Host describes to a provider the machine on which Rollout runs, and receives its progress.
@@ -70,6 +74,7 @@ var All = Table{
 			return docker.New(ctx, cfg)
 		},
 		Unaddressed: docker.Unaddressed,
+		Unconnected: (*docker.Provider)(nil),
 	},
 	{
 		Name:    sandbox.Name,
@@ -80,6 +85,7 @@ var All = Table{
 			return sandbox.New(ctx, cfg, sandbox.Options{Hide: host.Hide, Progress: host.Progress})
 		},
 		Unaddressed: sandbox.Unaddressed,
+		Unconnected: (*sandbox.Provider)(nil),
 	},
 	{
 		Name:    kubernetes.Name,
@@ -94,6 +100,7 @@ var All = Table{
 			})
 		},
 		Unaddressed: kubernetes.Unaddressed,
+		Unconnected: (*kubernetes.Provider)(nil),
 		Remote:      true,
 	},
 	{
@@ -112,6 +119,7 @@ var All = Table{
 			return p, nil
 		},
 		Unaddressed: func(map[string]any) []string { return nil },
+		Unconnected: (*modal.Provider)(nil),
 		Remote:      true,
 	},
 	{

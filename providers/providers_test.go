@@ -54,6 +54,26 @@ func TestEveryKeySaysWhichFilesItNames(t *testing.T) {
 	}
 }
 
+// Whoever compares tasks with all providers is connected to none.
+func TestUnconnectedProvidersTellWhatTheyCanRun(t *testing.T) {
+	for _, p := range providers.All {
+		t.Run(p.Name, func(t *testing.T) {
+			if got := p.Unconnected.Name(); got != p.Name {
+				t.Errorf("it is called %s", got)
+			}
+			_, gpus := environment.As[environment.GPUProvider](p.Unconnected)
+			if unchosen, err := environment.CheckGPUs(p.Unconnected, environment.Limits{GPUs: 1, GPUTypes: "H100"}); (err == nil) != gpus || unchosen != (gpus && p.Name != "modal") {
+				t.Errorf("a GPU: %v, %v", unchosen, err)
+			}
+			if c, ok := environment.As[environment.ServiceChecker](p.Unconnected); ok {
+				if err := c.CheckServices(environment.Services{}); err == nil { // which would panic if it needed a connection
+					t.Error("services without a network are accepted")
+				}
+			}
+		})
+	}
+}
+
 func TestSettingsThatNameFiles(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kube.yaml")
 	err := os.WriteFile(kubeconfig, []byte(`apiVersion: v1

@@ -130,7 +130,7 @@ func TestEveryVerbCanBeInterrupted(t *testing.T) {
 		"validate evals --env-file never", "plan never", "plan far.yaml", "plan job.yaml", "resume again/j --env-file never", "verify jobs/j --env-file never", "rejudge jobs/j --env-file never",
 		"shell job.yaml --env-file never", "report jobs/j --baseline never", "report jobs/j --baseline REGISTRY", "merge jobs/j --output merged", "diff jobs/j never", "diff jobs/j REGISTRY", "compare never jobs/j", "compare jobs/j",
 		"ls jobs", "show jobs/j", "view jobs", "view jobs/j", "view jobs --export site", "judges check jobs/j --labels never", "judges check jobs/j", "export jobs/j", "export jobs/j --format csv", "history --jobs-dir jobs", "history add jobs/j --to lines.jsonl",
-		"init first", "new task written", "import harbor never", "datasets ls --registry REGISTRY", "datasets show far --registry REGISTRY", "datasets download far --registry far.json --output here",
+		"init first", "new task written", "import harbor never", "datasets ls --registry REGISTRY", "datasets ls --check --registry far.json", "datasets show far --registry REGISTRY", "datasets download far --registry far.json --output here",
 		"doctor", "doctor never", "doctor job.yaml", "agents ls", "agents show codex", "cache ls", "cache prune --all --dry-run", "clean --env-type sandbox", "schema job", "version", "help",
 		"mine repository --dry-run", "mine repository --env-type sandbox --set environment.provider_config.base=host", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	}

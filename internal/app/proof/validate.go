@@ -92,10 +92,15 @@ func taskProblems(ctx context.Context, l *stages.Loaded) ([]diag.List, error) {
 	tasks := l.Tasks()
 	found := make([]diag.List, len(tasks))
 	err := stages.EachTask(ctx, "Checking tasks", tasks, func(i int, t *task.Task) {
-		found[i] = append(linted(l.Host.Paths, t), unrunnable(l.Host.Paths, t, oracle)...)
-		found[i] = append(found[i], unfit(l.Host.Paths, t, l.Job)...)
+		found[i] = problemsOf(l.Host.Paths, t, l.Job, oracle)
 	})
 	return found, err
+}
+
+// problemsOf returns the problems of a task, whose trials by a job's agents would end without a
+// verdict if one is an error. oracle: its solution runs, too.
+func problemsOf(paths host.Paths, t *task.Task, job config.Job, oracle bool) diag.List {
+	return slices.Concat(linted(paths, t), unrunnable(paths, t, oracle), unfit(paths, t, job))
 }
 
 // UnsetVariables returns the variables that tasks need at run time and that are not set here, each

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/diag"
@@ -172,7 +173,7 @@ func (p *Planned) neverCreated(ctx context.Context, provider environment.Provide
 			continue
 		}
 		seen[s.Task] = true
-		err := services.Check(provider, s.Task, s.Networks(p.Job))
+		err := NeverOn(provider, s, p.Job)
 		if err == nil {
 			err = checkCreation(ctx, provider, s.Limits(p.Job), s.Networks(p.Job))
 		}
@@ -181,6 +182,16 @@ func (p *Planned) neverCreated(ctx context.Context, provider environment.Provide
 		}
 	}
 	return problems
+}
+
+// NeverOn returns the reason why a provider of this kind can never run the trial's task: the task
+// needs services or GPUs that it has not. The provider need not be connected.
+func NeverOn(provider environment.Provider, s trial.Spec, job config.Job) error {
+	if err := services.Check(provider, s.Task, s.Networks(job)); err != nil {
+		return err
+	}
+	_, err := environment.CheckGPUs(provider, s.Limits(job))
+	return err
 }
 
 func checkCreation(ctx context.Context, provider environment.Provider, l environment.Limits, n task.Networks) error {

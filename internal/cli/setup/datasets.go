@@ -48,15 +48,24 @@ func registryFlag(cmd *cobra.Command, to *string) {
 
 func newDatasetsLsCommand(v *command.Invocation) *cobra.Command {
 	var where string
-	var asJSON bool
+	var asJSON, check bool
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the datasets of a registry",
-		Long:  "List the datasets of a registry, one line for each version.\n" + command.DoneCodes,
+		Long: `List the datasets of a registry, one line for each version.
+
+With --check all tasks are downloaded and checked as validate checks them, and what they need is compared with what
+each provider can do. Printed are how many tasks each provider accepts, and why it refuses the others. No provider is
+asked, and nothing is run. If a dataset cannot be checked, the others are, and the exit code is 3.
+` + command.DoneCodes,
 		Example: `  rollout datasets ls
-  rollout datasets ls --registry https://example.org/registry.json --json`,
+  rollout datasets ls --registry https://example.org/registry.json --json
+  rollout datasets ls --registry org/repository@v1.2 --check`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check {
+				return checkDatasets(cmd.Context(), v, where, asJSON)
+			}
 			datasets, err := inspect.ListDatasets(cmd.Context(), v.Host(), where)
 			if err != nil {
 				return err
@@ -68,7 +77,8 @@ func newDatasetsLsCommand(v *command.Invocation) *cobra.Command {
 		},
 	}
 	registryFlag(cmd, &where)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: name, version, description, tasks (their number) and default")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: name, version, description, tasks (their number) and default; with --check also accepted, refused and error")
+	cmd.Flags().BoolVar(&check, "check", false, "download all tasks, and say how many can run on which provider, and why the others cannot")
 	return cmd
 }
 
