@@ -128,8 +128,10 @@ func (x *execution) moveToTests(ctx context.Context) error {
 // leaveAgent ends the agent's environment. If preserve_env may keep it, the end of the trial
 // decides.
 func (x *execution) leaveAgent(ctx context.Context) error {
-	keepServiceLogs(ctx, &x.agentRun)
 	live := x.live
+	if !x.tests.stays { // else the end of the trial keeps them
+		keepServiceLogs(ctx, &x.agentRun)
+	}
 	x.tests.moved, x.tests.before, x.elsewhere = true, x.plan, true
 	if x.tests.stays {
 		x.live, x.marker = nil, nil

@@ -57,6 +57,12 @@ func serviceLog(o outcome, name string) string {
 	return string(text)
 }
 
+// fetched returns how often main has fetched a file, as the log of twoServices says. Health checks
+// fetch it from inside the service.
+func fetched(log string) int {
+	return strings.Count(log, "GET /word") - strings.Count(log, "127.0.0.1")
+}
+
 func TestServicesOfTasks(t *testing.T) {
 	inPlaces(t, dockerOnly, func(t *testing.T, p place) {
 		for _, c := range []tale{
@@ -126,6 +132,32 @@ command = "echo $WORD of $(cat /stage) >/tmp/state"`,
 				verify: func(t *testing.T, o outcome) {
 					if got := serviceLog(o, "verifier/judge"); got != "it judges\n" {
 						t.Errorf("the log is %q", got)
+					}
+				},
+			},
+			{
+				name: "the steps of a task have the same services, and a step whose tests run apart has new ones",
+				story: story{
+					options: harbor, agent: script("echo x >>/data/made; " + fetch + ` >>/data/made`),
+					toml: `artifacts = [{source = "/data/made", service = "web"}]
+[[steps]]
+name = "first"
+[[steps]]
+name = "second"
+verifier.environment_mode = "separate"`,
+					files: composed(strings.Replace(twoServices, "    working_dir: /usr\n", "    volumes: [data:/data]\n", 1), inSteps(
+						`[ "$(`+fetch+`)" = nothing ] && [ "$(grep -c x /data/made)" = 1 ] && `+reward1,
+						`[ "$(`+fetch+`)" = nothing ] && [ "$(grep -c x /data/made)" = 2 ] && `+reward1)),
+				},
+				want: want{reward: "1"},
+				verify: func(t *testing.T, o outcome) {
+					ranSteps("first 1, second 1")(t, o)
+					if got := serviceLog(o, "web"); fetched(got) != 3 {
+						t.Errorf("the log of the steps' service is %q", got)
+					}
+					o.dir = filepath.Join(o.dir, result.StepDir("second"))
+					if got := serviceLog(o, "verifier/web"); fetched(got) != 1 {
+						t.Errorf("the log of the service apart is %q", got)
 					}
 				},
 			},

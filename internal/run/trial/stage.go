@@ -233,6 +233,7 @@ func (s *stage) endTests(ctx context.Context) {
 		return
 	}
 	s.run.endWatch(ctx)
+	keepServiceLogs(ctx, &s.run.agentRun)
 	s.run.end(ctx, func(c context.Context) error {
 		err := s.run.live.env.Destroy(c)
 		s.run.NoteEnvironmentCost(s.run.live.env)
