@@ -117,42 +117,44 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 // judges had begun.
 func TestKilledWhileJudging(t *testing.T) {
 	testenv.Long(t, "kills a job with judges four times on each provider")
-	realProviders(t, func(t *testing.T, provider string) {
-		j := judgedJob(t, provider)
-		kept := map[string]string{}
-		for n := range 4 {
-			args := []string{"run", "job.yaml", "--resume"}
-			r := j.start(t, args...)
-			if deadline := time.Now().Add(2 * time.Minute); n < 3 {
-				for before := len(kept); len(j.finished(t)) == before && time.Now().Before(deadline); {
-					time.Sleep(20 * time.Millisecond) // polls files
-				}
-				r.killWithin(time.Duration(n) * 300 * time.Millisecond)
-			} else if code := r.exit(t); code != 0 {
-				t.Fatalf("the last run ended with %d", code)
+	realProviders(t, killWhileJudging)
+}
+
+func killWhileJudging(t *testing.T, provider string) {
+	j := judgedJob(t, provider)
+	kept := map[string]string{}
+	for n := range 4 {
+		args := []string{"run", "job.yaml", "--resume"}
+		r := j.start(t, args...)
+		if deadline := time.Now().Add(2 * time.Minute); n < 3 {
+			for before := len(kept); len(j.finished(t)) == before && time.Now().Before(deadline); {
+				time.Sleep(20 * time.Millisecond) // polls files
 			}
-			now := j.finished(t)
-			for task, text := range kept {
-				if now[task] != text {
-					t.Errorf("the agent of %s ran again after its judges had begun: it printed %q, then %q", task, text, now[task])
-				}
+			r.killWithin(time.Duration(n) * 300 * time.Millisecond)
+		} else if code := r.exit(t); code != 0 {
+			t.Fatalf("the last run ended with %d", code)
+		}
+		now := j.finished(t)
+		for task, text := range kept {
+			if now[task] != text {
+				t.Errorf("the agent of %s ran again after its judges had begun: it printed %q, then %q", task, text, now[task])
 			}
-			maps.Copy(kept, now)
 		}
-		if len(kept) != 6 {
-			t.Errorf("%d trials were judged", len(kept))
+		maps.Copy(kept, now)
+	}
+	if len(kept) != 6 {
+		t.Errorf("%d trials were judged", len(kept))
+	}
+	for task := range kept {
+		text, err := os.ReadFile(filepath.Join(j.dir, "jobs", j.name, "mine/evals", task, result.ResultFile))
+		must(t, err)
+		var tr result.Trial
+		must(t, json.Unmarshal(text, &tr))
+		if tr.Reward == nil || *tr.Reward != 1 || len(tr.Agents) != 3 {
+			t.Errorf("%s: %s", task, text)
+			continue
 		}
-		for task := range kept {
-			text, err := os.ReadFile(filepath.Join(j.dir, "jobs", j.name, "mine/evals", task, result.ResultFile))
-			must(t, err)
-			var tr result.Trial
-			must(t, json.Unmarshal(text, &tr))
-			if tr.Reward == nil || *tr.Reward != 1 || len(tr.Agents) != 3 {
-				t.Errorf("%s: %s", task, text)
-				continue
-			}
-			j.wantAllCounted(t, task, tr)
-		}
-		j.wantLeft(t, 0, "at the end")
-	})
+		j.wantAllCounted(t, task, tr)
+	}
+	j.wantLeft(t, 0, "at the end")
 }

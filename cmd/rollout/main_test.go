@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,8 +28,11 @@ import (
 	"github.com/org/rollout-action/internal/test/clitest"
 	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/providers"
 	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/fly"
 	"github.com/org/rollout-action/providers/kubernetes"
+	"github.com/org/rollout-action/providers/modal"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
@@ -53,7 +57,7 @@ func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
 	if name := filepath.Base(os.Args[0]); name == fakeName || name == patientName {
 		env := cli.System()
-		env.Providers = clitest.Providers()
+		env.Providers = withServices(clitest.Providers())
 		if name == patientName {
 			env.Patience = 100
 		}
@@ -112,6 +116,8 @@ type job struct {
 var configs = map[string]string{
 	sandbox.Name:    "{base: host}",
 	kubernetes.Name: "{registry: \"" + clusterRegistry + "/evals\", plain_http: true}",
+	modal.Name:      "{price: {core_hour: 0, gib_hour: 0}}", // tests compare costs between runs
+	fly.Name:        "{price: {cpu_hour: 0, gib_hour: 0}}",
 }
 
 // environmentOn returns the keys of a job's environment that a provider needs in addition to its
@@ -178,7 +184,7 @@ type run struct {
 
 // program returns the path of a rollout that has the provider.
 func program(provider string) string {
-	if provider == fake.Name {
+	if provider == fake.Name || slices.Contains(services, provider) {
 		return fakeBinary
 	}
 	return binary
@@ -306,6 +312,10 @@ func open(provider string) (environment.Provider, error) {
 	case kubernetes.Name:
 		config := map[string]any{"registry": clusterRegistry + "/evals", "plain_http": true}
 		return kubernetes.New(context.Background(), config, kubernetes.Options{HelperImage: "none"})
+	}
+	if slices.Contains(services, provider) {
+		entry, _ := withServices(providers.All).Find(provider)
+		return entry.New(context.Background(), nil, providers.Host{})
 	}
 	return docker.New(context.Background(), nil)
 }

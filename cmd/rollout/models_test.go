@@ -283,63 +283,65 @@ func TestRecordAndReplay(t *testing.T) {
 // Turns that have ended stay in the record when everything is killed, along with those of the
 // trial's next run.
 func TestTurnsSurviveKills(t *testing.T) {
-	sideBySide(t, realProviders, func(t *testing.T, provider string) {
-		script := scripted.Script{Answers: []scripted.Answer{{Text: "ok"}, {Text: "ok"}, {Text: "three"}}}
-		must(t, script.Check())
-		upstream := scripted.New(script)
-		var asked atomic.Int64
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if asked.Add(1) == 3 { // the turn in which Rollout is killed
-				_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client is gone
-				<-r.Context().Done()
-				return
-			}
-			answerAs(t, upstream, w, r)
-		}))
-		t.Cleanup(server.Close)
-		name := fmt.Sprintf("turns-%s-%d", provider, time.Now().UnixNano())
-		dir := modelJob(t, name, fmt.Sprintf("  m: {api: openai-chat, model: big, price: {input: 1, output: 0}, base_url: \"%s\"}", server.URL), 3, 1)
-		job := filepath.Join(dir, "job.yaml")
-		text, err := os.ReadFile(job)
-		must(t, err)
-		must(t, os.WriteFile(job, []byte(strings.Replace(string(text), "type: sandbox, provider_config: "+configs["sandbox"], "type: "+provider+", provider_config: "+configOf(provider), 1)), 0o644))
-		killed := start(t, dir, "run", "job.yaml")
-		record := filepath.Join(dir, "jobs", name, "asker/evals/task__1", result.TrajectoryFile)
-		for deadline := time.Now().Add(5 * time.Minute); asked.Load() < 3 && time.Now().Before(deadline); {
-			time.Sleep(20 * time.Millisecond)
+	sideBySide(t, realProviders, killBetweenTurns)
+}
+
+func killBetweenTurns(t *testing.T, provider string) {
+	script := scripted.Script{Answers: []scripted.Answer{{Text: "ok"}, {Text: "ok"}, {Text: "three"}}}
+	must(t, script.Check())
+	upstream := scripted.New(script)
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 3 { // the turn in which Rollout is killed
+			_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client is gone
+			<-r.Context().Done()
+			return
 		}
-		killed.killWithin(0)
-		if got := saidIn(t, record); !slices.Equal(got, []string{"1assistantok", "2assistantok"}) {
-			t.Fatalf("recorded: %q", got)
-		}
-		// The kernel may leave a truncated line of a write.
-		f, err := os.OpenFile(record, os.O_APPEND|os.O_WRONLY, 0)
-		must(t, err)
-		_, err = f.WriteString(`{"turn":3,"mess`)
-		must(t, errors.Join(err, f.Close()))
-		before, err := os.ReadFile(record)
-		must(t, err)
-		if code := start(t, dir, "resume", "jobs/"+name).exit(t); code != 0 {
-			t.Fatalf("resumed: exit code %d, want 0", code)
-		}
-		if got := saidIn(t, record); !slices.Equal(got, []string{"1assistantok", "2assistantok", "3assistantthree"}) || asked.Load() != 6 {
-			t.Errorf("recorded %q after %d calls", got, asked.Load())
-		}
-		tree, err := result.ReadTree(filepath.Join(dir, "jobs", name))
-		must(t, err)
-		if tr := tree.Trials[0]; tr.Reward == nil || tr.Usage == nil || tr.Usage.Turns != 3 || tr.Usage.Calls != 3 {
-			t.Errorf("%+v, usage %+v", tr, tr.Usage)
-		}
-		if old, err := os.ReadFile(filepath.Join(dir, "jobs", name, result.SupersededDir, "asker/evals/task__1", result.TrajectoryFile)); err != nil || !bytes.Equal(old, before) {
-			t.Errorf("the record of the killed run: %v\n%s", err, old)
-		}
-		if code := start(t, dir, "export", "jobs/"+name, "--format", "sft", "--output", "rows.jsonl").exit(t); code != 0 {
-			t.Errorf("export: exit code %d, want 0", code)
-		}
-		if rows, err := os.ReadFile(filepath.Join(dir, "rows.jsonl")); err != nil || strings.Count(string(rows), "\n") != 1 || !strings.Contains(string(rows), "three") {
-			t.Errorf("exported: %v\n%s", err, rows)
-		}
-	})
+		answerAs(t, upstream, w, r)
+	}))
+	t.Cleanup(server.Close)
+	name := fmt.Sprintf("turns-%s-%d", provider, time.Now().UnixNano())
+	dir := modelJob(t, name, fmt.Sprintf("  m: {api: openai-chat, model: big, price: {input: 1, output: 0}, base_url: \"%s\"}", server.URL), 3, 1)
+	job := filepath.Join(dir, "job.yaml")
+	text, err := os.ReadFile(job)
+	must(t, err)
+	must(t, os.WriteFile(job, []byte(strings.Replace(string(text), "type: sandbox, provider_config: "+configs["sandbox"], "type: "+provider+", provider_config: "+configOf(provider), 1)), 0o644))
+	killed := startWith(t, dir, program(provider), "run", "job.yaml")
+	record := filepath.Join(dir, "jobs", name, "asker/evals/task__1", result.TrajectoryFile)
+	for deadline := time.Now().Add(5 * time.Minute); asked.Load() < 3 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	killed.killWithin(0)
+	if got := saidIn(t, record); !slices.Equal(got, []string{"1assistantok", "2assistantok"}) {
+		t.Fatalf("recorded: %q", got)
+	}
+	// The kernel may leave a truncated line of a write.
+	f, err := os.OpenFile(record, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString(`{"turn":3,"mess`)
+	must(t, errors.Join(err, f.Close()))
+	before, err := os.ReadFile(record)
+	must(t, err)
+	if code := startWith(t, dir, program(provider), "resume", "jobs/"+name).exit(t); code != 0 {
+		t.Fatalf("resumed: exit code %d, want 0", code)
+	}
+	if got := saidIn(t, record); !slices.Equal(got, []string{"1assistantok", "2assistantok", "3assistantthree"}) || asked.Load() != 6 {
+		t.Errorf("recorded %q after %d calls", got, asked.Load())
+	}
+	tree, err := result.ReadTree(filepath.Join(dir, "jobs", name))
+	must(t, err)
+	if tr := tree.Trials[0]; tr.Reward == nil || tr.Usage == nil || tr.Usage.Turns != 3 || tr.Usage.Calls != 3 {
+		t.Errorf("%+v, usage %+v", tr, tr.Usage)
+	}
+	if old, err := os.ReadFile(filepath.Join(dir, "jobs", name, result.SupersededDir, "asker/evals/task__1", result.TrajectoryFile)); err != nil || !bytes.Equal(old, before) {
+		t.Errorf("the record of the killed run: %v\n%s", err, old)
+	}
+	if code := startWith(t, dir, program(provider), "export", "jobs/"+name, "--format", "sft", "--output", "rows.jsonl").exit(t); code != 0 {
+		t.Errorf("export: exit code %d, want 0", code)
+	}
+	if rows, err := os.ReadFile(filepath.Join(dir, "rows.jsonl")); err != nil || strings.Count(string(rows), "\n") != 1 || !strings.Contains(string(rows), "three") {
+		t.Errorf("exported: %v\n%s", err, rows)
+	}
 }
 
 // saidIn returns the number, the role and the text of the last message of each line of a record.

@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 		"a timeout kills a command that has put links in the place of directories": "root can remove the guest's file, which each command of the service starts: the environment is lost then",
 		"memory is limited": "the sandboxes in which the service runs commands do not show their control group",
 	}
-	if s.oneID(t) {
+	if s.runs.OneID(t) {
 		for _, name := range needOthers {
 			skip[name] = "this user has one id: root is the only user of a machine here"
 		}
@@ -37,9 +37,9 @@ func TestConformance(t *testing.T) {
 		New:           func(t testing.TB) environment.Provider { return s.open(t, nil) },
 		Image:         testenv.Image,
 		Vanish:        func(_ testing.TB, id string) { s.Vanish(id) },
-		Serve:         func(t testing.TB) string { return s.hosts.Outside(t) },
-		ServeName:     func(t testing.TB) string { return s.hosts.OutsideByName(t) },
-		Local:         func(t testing.TB) []string { return s.hosts.Machine(t) },
+		Serve:         func(t testing.TB) string { return s.runs.Hosts.Outside(t) },
+		ServeName:     func(t testing.TB) string { return s.runs.Hosts.OutsideByName(t) },
+		Local:         func(t testing.TB) []string { return s.runs.Hosts.Machine(t) },
 		NetworkClient: environmenttest.BashClient,
 		Parallel:      true,
 		Less:          true,
