@@ -37,6 +37,7 @@ func Report(ctx context.Context, h *host.Host, req ReportRequest) (*host.Finishe
 // directory.
 type Ending struct {
 	Tree       *result.Tree // the directory, if it has been read
+	Job        *result.Job  // the summary of Tree, if there is one
 	Incomplete []string     // a sentence for each missing part; with one the job does not pass
 	Notes      []string     // further sentences for the user
 	Cancelled  bool         // the job's own run ends here, and a cancel is its outcome
@@ -347,7 +348,12 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 	}
 	path := filepath.Join(dir, result.ConfigFile)
 	data, err := result.ReadConfig(f.Path(dir))
-	job := result.Summarize(tree.Plan, tree.All())
+	var job result.Job
+	if f.end.Job != nil {
+		job = *f.end.Job
+	} else {
+		job = result.Summarize(tree.Plan, tree.All())
+	}
 	f.confirmations = tree.Confirmations
 	f.in = report.Input{
 		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.All()),

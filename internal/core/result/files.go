@@ -293,8 +293,8 @@ var ErrTorn = errors.New("not a valid file of this kind (torn or edited?)")
 // that is written.
 const MaxTrialFile = 16 << 20
 
-// MaxJobFile bounds the size of a job's plan.json and result.json, in bytes. A job of a million
-// trials takes a tenth of it.
+// MaxJobFile bounds the size of a job's plan.json and result.json, in bytes. The result of a job of
+// a million trials takes two thirds of it.
 const MaxJobFile = 512 << 20
 
 // readBounded reads a regular file in a job's directory. It does not open anything else, such as a
@@ -310,20 +310,6 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: has %d bytes, which no result has", path, info.Size())
 	}
 	return os.ReadFile(path)
-}
-
-// readAtMost reads a file that the user named, which may be a link or a pipe.
-func readAtMost(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s: has more than %d bytes, which no result has", path, limit)
-	}
-	return data, err
 }
 
 // ParseTrial parses the result.json of the trial with this key into a zero Trial. Names of fields
@@ -388,27 +374,24 @@ func ReadJob(path string) (job Job, unreadable []error, err error) {
 	return job, nil, err
 }
 
-// readJob reads a job's result.json.
-func readJob(path string) (job Job, err error) {
-	data, err := readAtMost(path, MaxJobFile)
-	if err != nil {
-		return job, err
-	}
-	return ParseJob(path, data)
-}
-
 // ParseJob parses a job's result.json. path names the file in errors. It refuses a trial's.
 func ParseJob(path string, data []byte) (job Job, err error) {
 	if err := parseJSON(path, data, &job); err != nil {
 		return job, err
 	}
-	if job.JobName == "" || job.Agents == nil {
-		return job, fmt.Errorf("%s is not the result.json of a job: it has no job_name or no agents", path)
+	err = job.restore(path)
+	return job, err
+}
+
+// restore completes a job that was decoded from the file at path. The error says that it is none.
+func (j *Job) restore(path string) error {
+	if j.JobName == "" || j.Agents == nil {
+		return fmt.Errorf("%s is not the result.json of a job: it has no job_name or no agents", path)
 	}
-	if err := job.checkExperiments(); err != nil {
-		return job, fmt.Errorf("%s is not the result.json of a job: %w", path, err)
+	if err := j.checkExperiments(); err != nil {
+		return fmt.Errorf("%s is not the result.json of a job: %w", path, err)
 	}
-	forgetUnsaidOfJob(&job)
-	restoreBoundsOfJob(&job)
-	return job, nil
+	forgetUnsaidOfJob(j)
+	restoreBoundsOfJob(j)
+	return nil
 }

@@ -209,7 +209,12 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 	if _, err := ReadPlan(dir); err == nil || !strings.Contains(err.Error(), "which no result has") {
 		t.Errorf("the plan is told as %v", err)
 	}
-	if _, err := readAtMost(filepath.Join(dir, ResultFile), 1<<20); err == nil || !strings.Contains(err.Error(), "which no result has") {
+	result, err := os.Open(filepath.Join(dir, ResultFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Close()
+	if _, err := readAtMost(result, result.Name(), 1<<20); err == nil || !strings.Contains(err.Error(), "which no result has") {
 		t.Errorf("the result is told as %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, PlanFile)); err != nil {
