@@ -48,7 +48,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, failed(ctx, environment.KindStart, "create a sandbox", err)
 	}
-	env := &sandboxEnv{p: p, sandbox: sandbox, labels: opts.Labels, limits: opts.Limits, since: time.Now(), network: opts.Network}
+	env := &sandboxEnv{p: p, sandbox: sandbox, labels: opts.Labels, limits: opts.Limits, since: time.Now(), network: opts.Network, installer: hosted.Installer{Program: p.program}}
 	env.Environment = &hosted.Environment{Name: "sandbox " + env.ID()}
 	env.Environment.Environment, err = podinit.Start(ctx, env.dial, podinit.Options{
 		Image: hosted.GuestImage(image.settings), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain, Dial: p.options.Dial,

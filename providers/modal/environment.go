@@ -3,7 +3,6 @@ package modal
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	sdk "github.com/modal-labs/modal-client/go"
@@ -21,8 +20,7 @@ type sandboxEnv struct {
 	labels    environment.Labels
 	limits    environment.Limits
 	since     time.Time
-	installed atomic.Bool // the guest runs
-	noGzip    atomic.Bool
+	installer hosted.Installer
 
 	mu      sync.Mutex
 	until   time.Time // when it was destroyed

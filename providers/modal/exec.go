@@ -4,17 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"sync"
 
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/hosted"
-	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // dial implements podinit.Dialer: it runs the guest's connector in a sandbox. The first time, the
@@ -23,16 +19,11 @@ func (e *sandboxEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if err := e.CheckEnded(); err != nil {
 		return nil, err
 	}
-	var s *stream
-	var err error
-	if e.installed.Load() {
-		s, err = run(ctx, e.sandbox, podinit.Connector)
-	} else {
-		s, err = e.install(ctx)
-	}
+	s, err := e.installer.Dial(ctx, func(ctx context.Context, command ...string) (hosted.Stream, error) {
+		return run(ctx, e.sandbox, command...)
+	})
 	switch {
 	case err == nil:
-		e.installed.Store(true)
 		return s, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -46,47 +37,8 @@ func (e *sandboxEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	return nil, failure
 }
 
-var errInstall = errors.New("start Rollout's program")
-
-// install sends the program to the sandbox and starts it.
-func (e *sandboxEnv) install(ctx context.Context) (*stream, error) {
-	program, err := e.p.program.Read()
-	if err != nil {
-		return nil, err
-	}
-	content, compressed := program.Compressed, "1"
-	if e.noGzip.Load() {
-		content, compressed = program.Plain, "0"
-	}
-	s, err := run(ctx, e.sandbox, "/bin/sh", "-c", installGuest, "sh", strconv.Itoa(len(content)), compressed)
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { s.Close() })
-	defer stop()
-	writing := make(chan error, 1)
-	go func() {
-		_, err := s.Write(content)
-		writing <- err
-	}()
-	line, err := s.output.ReadString('\n')
-	switch line = strings.TrimSpace(line); {
-	case line == guestReady:
-		return s, nil
-	case line == noGzip:
-		e.noGzip.Store(true)
-		fallthrough
-	case line != "":
-		err = fmt.Errorf("%w: %s", errInstall, hosted.OneLine(line))
-	case err == nil || errors.Is(err, io.EOF):
-		err = fmt.Errorf("%w: it printed nothing: the image needs sh, head, cat and sleep", errInstall)
-	}
-	s.Close()
-	return nil, err
-}
-
 // run starts a command in a sandbox. Its stderr is discarded.
-func run(ctx context.Context, sandbox *sdk.Sandbox, command ...string) (*stream, error) {
+func run(ctx context.Context, sandbox *sdk.Sandbox, command ...string) (hosted.Stream, error) {
 	process, err := sandbox.Exec(ctx, command, &sdk.SandboxExecParams{Stderr: sdk.Ignore, Workdir: "/"})
 	if err != nil {
 		return nil, err
@@ -119,6 +71,9 @@ type stream struct {
 
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) { return s.output.Read(p) }
+
+// ReadString implements hosted.Stream.
+func (s *stream) ReadString(delim byte) (string, error) { return s.output.ReadString(delim) }
 
 // Write implements io.Writer. It returns the error of an earlier request.
 func (s *stream) Write(p []byte) (int, error) {

@@ -45,14 +45,18 @@ func NewProgram(goarch string, own func() ([]byte, error)) *Program {
 // Read returns the program. Fails with KindUnavailable.
 func (p *Program) Read() (Content, error) { return p.read() }
 
-// AwaitGuest is the script of a sandbox: it waits for the guest's program, and becomes it, so that
-// the sandbox ends with the guest. A sandbox whose client has died ends after some minutes.
-const AwaitGuest = `n=0
+// AwaitProgram is the part of a sandbox's script that waits for the guest's program. A sandbox whose
+// client has died ends after some minutes.
+const AwaitProgram = `n=0
 until [ -x ` + podinit.Program + ` ]; do
 	n=$((n+1)); [ $n -lt 6000 ] || exit 1
 	sleep 0.05 2>/dev/null || sleep 1
 done
-exec ` + podinit.Program + " " + podinit.Below
+`
+
+// AwaitGuest is the script of a sandbox: it waits for the guest's program, and becomes it, so that
+// the sandbox ends with the guest.
+const AwaitGuest = AwaitProgram + "exec " + podinit.Program + " " + podinit.Below
 
 // AwaitSocket is the part of a script that waits until the guest serves. The script has a function
 // fail, which prints a message and ends it.
