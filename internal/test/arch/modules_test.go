@@ -128,7 +128,7 @@ var dependencies = []dependency{
 		use:   "parsing Dockerfiles",
 		why:   "It is the parser of the engine's builder.",
 		packages: []string{
-			"providers/internal/buildkit", "internal/test/fake", "providers/sandbox/internal/dockerfile", "providers/modal", "providers/fly/flytest", "internal/run/prove",
+			"providers/internal/buildkit", "internal/test/fake", "providers/sandbox/internal/dockerfile", "providers/modal", "providers/internal/imagestest", "internal/run/prove",
 		},
 	},
 	{

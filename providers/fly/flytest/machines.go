@@ -185,7 +185,7 @@ func (s *Service) createMachine(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	image, err := s.images.bare(r.Context(), s.runs, in.Config.Image)
+	image, err := s.images.Bare(r.Context(), s.runs, in.Config.Image)
 	if err != nil {
 		return 0, nil, refuse(http.StatusBadRequest, "failed to get manifest %s: %v", in.Config.Image, err)
 	}
