@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/apple"
 	"github.com/org/rollout-action/providers/docker"
 	"github.com/org/rollout-action/providers/fly"
 	"github.com/org/rollout-action/providers/internal/registryimage"
@@ -137,7 +138,23 @@ var All = Table{
 			return p, nil
 		},
 		Unaddressed: func(map[string]any) []string { return nil },
+		Unconnected: (*fly.Provider)(nil),
 		Remote:      true,
+	},
+	{
+		Name:    apple.Name,
+		Summary: "containers of Apple's command container, on macOS",
+		Keys:    apple.Keys,
+		Check:   apple.Check,
+		New: func(ctx context.Context, cfg map[string]any, _ Host) (environment.Provider, error) {
+			p, err := apple.New(ctx, cfg, apple.Options{})
+			if err != nil {
+				return nil, err // not a nil *Provider
+			}
+			return p, nil
+		},
+		Unaddressed: func(map[string]any) []string { return nil },
+		Unconnected: (*apple.Provider)(nil),
 	},
 }
 

@@ -57,6 +57,7 @@ var references = map[string]func(*testing.T) string{
 	"provider-kubernetes": func(t *testing.T) string { return providerTable(t, "kubernetes") },
 	"provider-modal":      func(t *testing.T) string { return providerTable(t, "modal") },
 	"provider-fly":        func(t *testing.T) string { return providerTable(t, "fly") },
+	"provider-apple":      func(t *testing.T) string { return providerTable(t, "apple") },
 }
 
 var marked = regexp.MustCompile(`(?s)(<!-- begin generated: ([a-z-]+) -->\n).*?(<!-- end generated: ([a-z-]+) -->)`)

@@ -202,7 +202,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/gofrs/flock"},
 		use:      "one build of an image, or of a layer, among many processes; drafts of the sandbox's store; one process for a job's directory",
 		why:      "It locks files on every system.",
-		packages: []string{"providers/docker", "providers/kubernetes", "providers/sandbox", "internal/run/job", "internal/lib/cache"},
+		packages: []string{"providers/docker", "providers/kubernetes", "providers/sandbox", "providers/apple", "internal/run/job", "internal/lib/cache"},
 	},
 	{
 		paths:    []string{"github.com/bmatcuk/doublestar/v4"},

@@ -81,7 +81,7 @@ func (i *Installer) install(ctx context.Context, run func(ctx context.Context, c
 	}
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
-	go func() { _, _ = s.Write(content) }() // what it prints says whether it has all
+	go func() { _, _ = s.Write(content) }() // its output says whether it has all
 	line, err := s.ReadString('\n')
 	switch line = strings.TrimSpace(line); {
 	case line == guestReady:

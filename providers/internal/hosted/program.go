@@ -45,8 +45,8 @@ func NewProgram(goarch string, own func() ([]byte, error)) *Program {
 // Read returns the program. Fails with KindUnavailable.
 func (p *Program) Read() (Content, error) { return p.read() }
 
-// AwaitProgram is the part of a sandbox's script that waits for the guest's program. A sandbox whose
-// client has died ends after some minutes.
+// AwaitProgram is the part of a sandbox's script that waits for the guest's program. A sandbox
+// whose client has died ends after some minutes.
 const AwaitProgram = `n=0
 until [ -x ` + podinit.Program + ` ]; do
 	n=$((n+1)); [ $n -lt 6000 ] || exit 1

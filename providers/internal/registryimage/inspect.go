@@ -196,6 +196,12 @@ func (i *Images) describe(ctx context.Context, repository name.Repository, top *
 	return out, nil
 }
 
+// ParseSettings reads the settings of an image from its configuration.
+func ParseSettings(raw []byte) (Settings, error) {
+	settings, _, err := readConfig(raw)
+	return settings, err
+}
+
 // readConfig reads an image's configuration.
 func readConfig(raw []byte) (Settings, v1.Platform, error) {
 	file, err := v1.ParseConfigFile(bytes.NewReader(raw))
