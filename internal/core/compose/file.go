@@ -59,6 +59,10 @@ type Source struct {
 	FS     fs.FS  // the task's directory
 	Dir    string // that of the file, below it: "environment"
 	Lookup func(name string) (value string, ok bool)
+	// Main is the name in the file of the service in which the agent works; "": main. If it is
+	// given, the caller reads what every provider has of that service: its image, user, directory,
+	// variables and the files of the task in its volumes. File has the rest of it.
+	Main string
 }
 
 // Problem is a problem of the file.

@@ -102,7 +102,7 @@ func (r *reader) lookup(name string) (string, bool) {
 		return projectName, true
 	case "CONTEXT_DIR":
 		return ".", true
-	case "MAIN_IMAGE_NAME", "PREBUILT_IMAGE_NAME":
+	case "MAIN_IMAGE_NAME", "PREBUILT_IMAGE_NAME", "T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME":
 		return mainImage, true
 	}
 	for _, dir := range []string{"AGENT_LOGS", "VERIFIER_LOGS", "ARTIFACTS"} {
@@ -143,9 +143,13 @@ func (r *reader) project(p *types.Project) {
 			r.at([]string{"services", name}, "", "is not a name for a service")
 			continue
 		}
-		s := service{reader: r, project: p, from: p.Services[name], to: environment.Service{Name: name}}
+		s := service{reader: r, project: p, from: p.Services[name], to: environment.Service{Name: r.named(name)}, key: name}
+		if r.Main != "" && name == environment.MainService && r.Main != name {
+			r.at([]string{"services", name}, "give it another name", "in a trial, the agent's service has this name")
+			continue
+		}
 		s.read()
-		if name == environment.MainService {
+		if s.main() {
 			r.file.Services.Main = s.to
 		} else {
 			r.file.Services.Others = append(r.file.Services.Others, s.to)
@@ -153,6 +157,14 @@ func (r *reader) project(p *types.Project) {
 	}
 	r.network()
 	r.order()
+}
+
+// named returns the name in a trial of a service of the file.
+func (r *reader) named(name string) string {
+	if name == r.Main {
+		return environment.MainService
+	}
+	return name
 }
 
 // defaultNetwork is the network of services that name none.

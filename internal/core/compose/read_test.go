@@ -219,3 +219,42 @@ func FuzzRead(f *testing.F) {
 		Read(Source{FS: fstest.MapFS{"environment/docker-compose.yaml": {Data: []byte(text)}}, Dir: "environment", Lookup: func(string) (string, bool) { return "", false }})
 	})
 }
+
+// The agent's service may have another name in the file. It is main in a trial, and the caller
+// reads what every provider has of it.
+func TestReadWithAnotherMain(t *testing.T) {
+	read := func(text string) (*File, []Problem) {
+		return Read(Source{FS: fstest.MapFS{"docker-compose.yaml": {Data: []byte(text)}}, Dir: ".", Main: "client", Lookup: func(string) (string, bool) { return "", false }})
+	}
+	file, problems := read(`services:
+  client: {build: ./elsewhere, image: "${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}", user: someone, working_dir: /x, environment: {A: b}, volumes: ["./data:/data", "/host:/logs"], depends_on: [db]}
+  db: {image: "${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}"}
+  proxy: {image: nginx, depends_on: [client], network_mode: "service:client"}
+`)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	main := file.Services.Main
+	if main.Name != "main" || main.User+main.WorkDir != "" || len(main.Env)+len(main.Files) > 0 || len(main.DependsOn) != 1 || file.Special != "" {
+		t.Errorf("main is %+v, special is %q", main, file.Special)
+	}
+	if got := fmt.Sprint(main.Networks["default"].Aliases); got != "[client]" {
+		t.Errorf("main's further names are %s", got)
+	}
+	if image, ok := file.Images["db"]; !ok || image.Ref != "" || image.Build != nil || file.MainImage().Build != nil {
+		t.Errorf("the images are %+v", file.Images)
+	}
+	if proxy := file.Services.Others[1]; proxy.NetworkOf != "main" || proxy.DependsOn[0].Service != "main" {
+		t.Errorf("the proxy is %+v", proxy)
+	}
+	for text, want := range map[string]string{
+		"services:\n  client: {image: x}\n  main: {image: y}\n":                              "has this name",
+		"services:\n  client: {image: x, privileged: true}\n":                                `"services.client.privileged"`,
+		"services:\n  client: {image: x, depends_on: [none]}\n":                              "there is no service",
+		"services:\n  client: {image: x, volumes: [{type: npipe, source: a, target: /a}]}\n": `"services.client.volumes"`,
+	} {
+		if file, problems := read(text); file != nil || len(problems) == 0 || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("%s%+v", text, problems)
+		}
+	}
+}

@@ -23,18 +23,24 @@ type service struct {
 	project *types.Project
 	from    types.ServiceConfig
 	to      environment.Service
+	key     string // its name in the file
 }
 
 func (s *service) bad(key, hint, format string, args ...any) {
-	s.at([]string{"services", s.to.Name, key}, hint, format, args...)
+	s.at([]string{"services", s.key, key}, hint, format, args...)
 }
 
 // main reports whether it is the environment's own container.
 func (s *service) main() bool { return s.to.Name == environment.MainService }
 
+// readElsewhere reports whether the caller reads what every provider has of the service.
+func (s *service) readElsewhere() bool { return s.main() && s.Main != "" }
+
 func (s *service) read() {
 	f := s.from
-	s.image()
+	if !s.readElsewhere() {
+		s.image()
+	}
 	s.to.Entrypoint, s.to.Command = f.Entrypoint, f.Command
 	s.to.WorkDir, s.to.User = f.WorkingDir, f.User
 	s.to.Hostname, s.to.StopSignal = f.Hostname, f.StopSignal
@@ -67,6 +73,9 @@ func (s *service) read() {
 	s.limits()
 	for _, v := range f.Volumes {
 		s.volume(v)
+	}
+	if s.readElsewhere() {
+		s.to.User, s.to.WorkDir, s.to.Env = "", "", nil
 	}
 	if s.main() {
 		s.special()
@@ -260,7 +269,7 @@ func duration(d *types.Duration) time.Duration {
 func (s *service) dependencies() {
 	for _, name := range slices.Sorted(maps.Keys(s.from.DependsOn)) {
 		d := s.from.DependsOn[name]
-		on := environment.Dependency{Service: name, Condition: environment.Condition(cmp.Or(d.Condition, string(environment.ServiceStarted))), Optional: !d.Required}
+		on := environment.Dependency{Service: s.named(name), Condition: environment.Condition(cmp.Or(d.Condition, string(environment.ServiceStarted))), Optional: !d.Required}
 		if _, there := s.project.Services[name]; !there && on.Optional {
 			continue
 		}
@@ -280,7 +289,7 @@ func (s *service) networks() {
 	case mode == "none":
 		return
 	case shares && !s.main():
-		s.to.NetworkOf = of
+		s.to.NetworkOf = s.named(of)
 		return
 	case mode != "":
 		s.bad("network_mode", "remove it: services find each other by name", "%q is not supported: the networks are those of the trial", mode)
@@ -288,6 +297,9 @@ func (s *service) networks() {
 	}
 	s.to.Networks = map[string]environment.Endpoint{}
 	extra := []string{}
+	if s.key != s.to.Name {
+		extra = append(extra, s.key)
+	}
 	if s.from.ContainerName != "" {
 		extra = append(extra, s.from.ContainerName)
 	}
@@ -353,7 +365,10 @@ func (s *service) limits() {
 }
 
 func (s *service) volume(v types.ServiceVolumeConfig) {
-	at := []string{"services", s.to.Name, "volumes"}
+	at := []string{"services", s.key, "volumes"}
+	if s.readElsewhere() && v.Type == types.VolumeTypeBind {
+		return
+	}
 	target := path.Clean(v.Target)
 	if !path.IsAbs(v.Target) || target == "/" {
 		s.at(at, "", "the target %s is not an absolute path", v.Target)

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/org/rollout-action/internal/core/compose"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/core/task/terminalbench"
@@ -89,6 +90,14 @@ func (t *Task) loadBench(p *problems, opts Options) {
 	}
 	t.Config = b.config()
 	t.variables = b.expand(&t.Config, p, opts)
+	if b.Service.Composed && found.Err() == nil {
+		t.services = p.compose(compose.Source{FS: t.FS, Dir: ".", Main: b.Service.Name, Lookup: func(name string) (string, bool) {
+			if value, ok := terminalbench.Value(name); ok {
+				return value, true
+			}
+			return opts.passed(name)
+		}})
+	}
 	b.check(t, p)
 }
 

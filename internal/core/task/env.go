@@ -103,6 +103,14 @@ func (r *reader) expand(p fields.Path, written Env, wanting *fields.Problems, un
 	return expanded
 }
 
+// passed returns the value of a host's variable that the job passes on.
+func (o Options) passed(name string) (value string, ok bool) {
+	if o.Getenv == nil || !slices.Contains(o.PassEnv, name) {
+		return "", false
+	}
+	return o.Getenv(name)
+}
+
 // expansion expands one value.
 type expansion struct {
 	warnings, errors *fields.Problems

@@ -18,7 +18,7 @@ func (t *Task) Services() *compose.File { return t.services }
 
 // loadServices reads the files of services.
 func (t *Task) loadServices(p *problems) {
-	t.services = p.compose(environmentDir, t.variables.environment)
+	t.services = p.harborCompose(environmentDir, t.variables.environment)
 	t.takeMain()
 	t.checkServiceNames(p)
 	if _, bundled := t.Apart(false); bundled {
@@ -26,7 +26,7 @@ func (t *Task) loadServices(p *problems) {
 		if t.variables.apart {
 			variables = t.variables.separate
 		}
-		t.testsServices = p.compose(testsDir, variables)
+		t.testsServices = p.harborCompose(testsDir, variables)
 	}
 }
 
@@ -81,18 +81,23 @@ func over(first, second map[string]string) map[string]string {
 	return all
 }
 
-// compose reads the docker-compose.yaml in a directory of the task; nil: there is none, or it has
-// problems, which p has then. Harbor knows no other name: docker-compose.yml is a file like any
+// harborCompose reads the docker-compose.yaml in a directory of the task; nil: there is none, or it
+// has problems, which p has then. Harbor knows no other name: docker-compose.yml is a file like any
 // other. Source: Harbor 0.26, src/harbor/environments/definition.py.
-func (p *problems) compose(dir string, variables map[string]string) *compose.File {
-	name := path.Join(dir, compose.Name)
-	if !taskdir.IsFile(p.task.FS, name) {
+func (p *problems) harborCompose(dir string, variables map[string]string) *compose.File {
+	if !taskdir.IsFile(p.task.FS, path.Join(dir, compose.Name)) {
 		return nil
 	}
-	file, found := compose.Read(compose.Source{FS: p.task.FS, Dir: dir, Lookup: func(name string) (string, bool) {
+	return p.compose(compose.Source{FS: p.task.FS, Dir: dir, Lookup: func(name string) (string, bool) {
 		value, ok := variables[name]
 		return value, ok
 	}})
+}
+
+// compose reads the docker-compose.yaml of src; nil: it has problems, which p has then.
+func (p *problems) compose(src compose.Source) *compose.File {
+	name := path.Join(src.Dir, compose.Name)
+	file, found := compose.Read(src)
 	for _, problem := range found {
 		d := diag.Diagnostic{File: p.path(name), Line: problem.Line, Column: problem.Column, Message: problem.Message, Hint: problem.Hint}
 		if problem.Warning {

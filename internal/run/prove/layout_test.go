@@ -45,7 +45,7 @@ func TestTasksOfTerminalBenchHaveTheSameRules(t *testing.T) {
 		{"line ends of Windows", map[string]string{"solution.sh": "echo hello\r\n"}, []string{"solution.sh:1 crlf: the script has Windows line ends (CRLF), which its shell takes for a part of each command"}},
 		{"a long timeout", map[string]string{"task.yaml": "instruction: x\nmax_agent_timeout_sec: 100000\n"}, []string{"task.yaml:0 long-timeout: max_agent_timeout_sec is 100000 seconds, which is more than a day"}},
 		{"an instruction that names the tests", map[string]string{"task.yaml": "instruction: |\n  Run /tests/test_outputs.py first.\n"}, []string{"task.yaml:2 instruction-leak: the instruction names /tests/test_outputs.py, which is not there while the agent works"}},
-		{"a problem with a place", map[string]string{"docker-compose.yaml": "services:\n  a:\n    build: .\n    privileged: true\n"}, []string{`docker-compose.yaml:4 task-format: "privileged" is not supported`}},
+		{"a problem with a place", map[string]string{"docker-compose.yaml": "services:\n  a:\n    build: .\n    privileged: true\n"}, []string{`docker-compose.yaml:4 task-format: "services.a.privileged": a privileged container controls the whole machine`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			files := maps.Clone(old)

@@ -114,7 +114,7 @@ func TestTasksOfTerminalBench(t *testing.T) {
 			name:  "a task that cannot run says why",
 			pure:  true,
 			story: story{agent: oracle, files: oldTask("", "    privileged: true\n", nil)},
-			want:  want{err: result.TaskInvalid, says: []string{`docker-compose.yaml:4:5: "privileged" is not supported`}},
+			want:  want{err: result.TaskInvalid, says: []string{`docker-compose.yaml:4:5: "services.client.privileged": a privileged container controls`}},
 		},
 		{
 			name:  "a task without a solution is nothing for the oracle",
@@ -138,5 +138,49 @@ func TestScriptsSeeWhatAShellHasRead(t *testing.T) {
 		if got := o.file(t, "command/stdout.txt") + o.file(t, "command/stderr.txt"); got != "to stderr\n" {
 			t.Errorf("the solution printed %q", got)
 		}
+	})
+}
+
+// severalServices is a docker-compose.yaml of terminal-bench with a service that reaches the
+// agent's by its name in the file.
+const severalServices = `services:
+  server:
+    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}
+    command: [bash, -c, "mkdir /www; cd /www; echo 42 >answer; echo it serves; exec python3 -m http.server 8000"]
+    healthcheck: {test: [CMD, bash, -c, "getent hosts client && exec 3<>/dev/tcp/127.0.0.1/8000"], interval: 200ms, retries: 50}
+    networks: [app]
+  client:
+    image: {{image}}
+    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}
+    command: [sh, -c, sleep infinity]
+    environment: ["TEST_DIR=${T_BENCH_TEST_DIR}"]
+    volumes:
+      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}
+      - ${T_BENCH_TASK_AGENT_LOGS_PATH}:${T_BENCH_CONTAINER_AGENT_LOGS_PATH}
+      - ./tests:/given:ro
+    tmpfs: [/scratch]
+    networks: [app]
+    depends_on: {server: {condition: service_started}}
+networks: {app: {driver: bridge}}
+`
+
+func TestServicesOfTerminalBench(t *testing.T) {
+	const solution = `[ -e /given/check.sh ] && grep -q ' /scratch tmpfs' /proc/mounts || exit 1
+until (exec 3<>/dev/tcp/server/8000) 2>/dev/null; do sleep 0.1; done
+python3 -c "import urllib.request as u; print(u.urlopen('http://server:8000/answer').read().decode(), end='')" >/tmp/answer
+`
+	inPlaces(t, dockerOnly, func(t *testing.T, p place) {
+		o := p.run(t, story{agent: agent.Agent{Name: agent.Oracle}, files: oldTask("", "", map[string]string{"docker-compose.yaml": severalServices, "solution.sh": solution})})
+		o.check(t, want{reward: "1"})
+		if got := serviceLog(o, "server"); !strings.HasPrefix(got, "it serves") || !strings.Contains(got, "GET /answer") {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}
+
+func TestServicesOfTerminalBenchElsewhere(t *testing.T) {
+	inPlaces(t, []place{fakePlace}, func(t *testing.T, p place) {
+		o := p.run(t, story{agent: agent.Agent{Name: agent.Oracle}, files: oldTask("", "", map[string]string{"docker-compose.yaml": severalServices})})
+		o.check(t, want{err: result.EnvironmentStartFailed, says: []string{"has the services server", p.name, "docker"}})
 	})
 }

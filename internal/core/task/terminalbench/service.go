@@ -15,8 +15,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
-// Service is the environment that the one service of docker-compose.yaml describes.
+// Service is the environment that docker-compose.yaml describes: its one service, or of several the
+// agent's.
 type Service struct {
+	Name      string // of the agent's service
 	Context   string // directory of the image's files, below the task; "" if the image is not built
 	Image     string // to use if it is not built
 	User      string // "" is the image's
@@ -25,6 +27,8 @@ type Service struct {
 	Mounts    []Mount
 	MilliCPUs int64 // 0: no limit
 	Memory    int64 // bytes; 0: no limit
+	// Composed: the file has further services, or settings that only containers of an engine have.
+	Composed bool
 }
 
 // Variable is one of environment. Value is as written, except for terminal-bench's own variables;
@@ -51,6 +55,25 @@ var variables = map[string]string{
 	"T_BENCH_CONTAINER_LOGS_PATH":       environment.LogsDir,
 	"T_BENCH_CONTAINER_AGENT_LOGS_PATH": agentLogs,
 }
+
+// Value returns the value of a variable that terminal-bench sets for docker-compose.yaml.
+func Value(name string) (string, bool) {
+	if value, ok := variables[name]; ok {
+		return value, true
+	}
+	switch name {
+	case "T_BENCH_TASK_LOGS_PATH":
+		return environment.LogsDir, true
+	case "T_BENCH_TASK_AGENT_LOGS_PATH":
+		return agentLogs, true
+	case clientContainer, "T_BENCH_TASK_DOCKER_NAME_PREFIX":
+		return "client", true
+	}
+	return "", false
+}
+
+// clientContainer is the variable with the name of the container in which the agent works.
+const clientContainer = "T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME"
 
 // hostPaths are the directories of the host that terminal-bench mounts for logs. Trials copy the
 // logs instead.
@@ -81,7 +104,7 @@ var onlyWarned = map[string]string{
 	"platform": "images are built for the machine that runs them",
 }
 
-// serviceReader reads the one service of a compose file.
+// serviceReader reads the agent's service of a compose file.
 type serviceReader struct {
 	*file
 	fsys fs.FS
@@ -89,8 +112,9 @@ type serviceReader struct {
 	build *yaml.Node
 }
 
-// readService reads docker-compose.yaml. It takes files with one service, and refuses every key
-// that it does not honour. Without a file, the image is that of the Dockerfile.
+// readService reads the agent's service in docker-compose.yaml. It refuses the keys of that service
+// which it does not honour, except those that make Composed true: then package compose reads the
+// file, too. Without a file, the image is that of the Dockerfile.
 func readService(fsys fs.FS, f *file) Service {
 	if _, err := fs.Stat(fsys, f.name); err != nil && isFile(fsys, Dockerfile) {
 		return Service{Context: "."}
@@ -99,6 +123,7 @@ func readService(fsys fs.FS, f *file) Service {
 	if root == nil {
 		return Service{}
 	}
+	r := serviceReader{file: f, fsys: fsys}
 	var services *yaml.Node
 	for key, value := range f.fields(root) {
 		switch key.Value {
@@ -106,27 +131,38 @@ func readService(fsys fs.FS, f *file) Service {
 			services = value
 		case "version", "name":
 		default:
-			f.refuse(key, "")
+			r.Composed = true
 		}
 	}
 	if services == nil {
 		f.add(root, "", `"services" is missing`)
 		return Service{}
 	}
-	r := serviceReader{file: f, fsys: fsys}
+	var client *yaml.Node
 	n := 0
 	for key, value := range f.fields(services) {
-		if n++; n > 1 {
-			f.add(key, oneService, "the service %q is not supported: an environment is one container", short(key.Value))
-			continue
+		if n++; n == 1 || key.Value == "client" && !isClient(client) || isClient(value) {
+			client, r.Name = value, key.Value
 		}
-		r.read(value)
-		r.image(value)
 	}
 	if n == 0 {
 		f.add(services, "", `"services" has no service`)
+		return Service{}
 	}
+	r.Composed = r.Composed || n > 1
+	r.read(client)
+	r.image(client)
 	return r.Service
+}
+
+// isClient reports whether a service has the name of the container in which the agent works.
+func isClient(service *yaml.Node) bool {
+	for i := 0; service.Kind == yaml.MappingNode && i+1 < len(service.Content); i += 2 {
+		if service.Content[i].Value == "container_name" {
+			return strings.Contains(service.Content[i+1].Value, clientContainer)
+		}
+	}
+	return false
 }
 
 // refuse records that a key is not supported.
@@ -176,8 +212,10 @@ func (r *serviceReader) key(key, value *yaml.Node) {
 		r.memory(value)
 	case "deploy":
 		r.deploy(value)
-	default:
+	case "env_file", "extends":
 		r.refuse(key, "")
+	default:
+		r.Composed = true
 	}
 }
 
@@ -228,7 +266,8 @@ func (r *serviceReader) context() {
 // idle matches commands that only keep a container alive. Environments live on by themselves.
 var idle = regexp.MustCompile(`^(?:exec )?(?:sleep (?:infinity|inf|\d+[smhd]?)|tail -f /dev/null|(?:/bin/|/usr/bin/)?(?:ba)?sh)$`)
 
-// command accepts commands that do nothing, with or without a shell around them.
+// command finds commands that do more than keep the container alive, with or without a shell around
+// them.
 func (r *serviceReader) command(key, value *yaml.Node) {
 	var words []string
 	if value.Kind == yaml.SequenceNode {
@@ -240,9 +279,7 @@ func (r *serviceReader) command(key, value *yaml.Node) {
 		words = words[2:]
 	}
 	text := strings.Trim(strings.Join(words, " "), ` "';`)
-	if text != "" && !idle.MatchString(text) {
-		r.add(key, "start it in the image's ENTRYPOINT", "the command %q is not supported: it is more than a way to keep the container alive", short(text))
-	}
+	r.Composed = r.Composed || text != "" && !idle.MatchString(text)
 }
 
 // environment reads a list of NAME=value, or a mapping.
@@ -294,6 +331,9 @@ func (r *serviceReader) volumes(n *yaml.Node) {
 	}
 }
 
+// volumeName matches the name of a volume: no path.
+var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
 // shortVolume reads SOURCE:TARGET[:MODE]. It returns the zero Mount for logs.
 func (r *serviceReader) shortVolume(n *yaml.Node) Mount {
 	for _, logs := range hostPaths {
@@ -302,6 +342,10 @@ func (r *serviceReader) shortVolume(n *yaml.Node) Mount {
 		}
 	}
 	parts := strings.Split(expand(n.Value), ":")
+	if volumeName.MatchString(parts[0]) || len(parts) == 1 {
+		r.Composed = true
+		return Mount{}
+	}
 	m := Mount{Source: parts[0]}
 	if len(parts) > 1 {
 		m.Target = parts[1]
@@ -320,7 +364,8 @@ func (r *serviceReader) longVolume(n *yaml.Node) (m Mount) {
 		switch key.Value {
 		case "type":
 			if r.text(value, "type") != "bind" {
-				r.add(value, oneService, "a volume of the type %q is not supported", short(value.Value))
+				r.Composed = true
+				return Mount{}
 			}
 		case "source":
 			m.Source = r.text(value, "source")

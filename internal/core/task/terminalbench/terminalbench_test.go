@@ -71,7 +71,7 @@ estimated_duration_sec:
 	want := Definition{
 		Instruction: "Say hello.", Parser: "swebench", AgentSec: 900, TestSec: 180, SameShell: true, Metadata: d.Metadata,
 		Service: Service{
-			Context: "env", WorkDir: "/app", User: "agent", MilliCPUs: 1500, Memory: 2 << 30,
+			Name: "client", Context: "env", WorkDir: "/app", User: "agent", MilliCPUs: 1500, Memory: 2 << 30,
 			Env:    []Variable{{"TEST_DIR", "/tests", 13, 9}, {"MORE", "${OTHER:-a}=b", 14, 9}, {"OFHOST", "${OFHOST:-}", 15, 9}},
 			Mounts: []Mount{{"tests", "/app/tests", true}, {"runs", "/app/runs", false}},
 		},
@@ -123,13 +123,7 @@ func TestProblems(t *testing.T) {
 		{"neither compose nor Dockerfile", plain, "", "docker-compose.yaml: is missing"},
 		{"no services", plain, "version: '3'\n", `"services" is missing`},
 		{"no service", plain, "services: {}\n", "has no service"},
-		{"two services", plain, client() + "  db:\n    image: postgres\n", `docker-compose.yaml:4:3: the service "db" is not supported: an environment is one container (leave the task out`},
-		{"networks", plain, client() + "networks:\n  a: {}\n", `docker-compose.yaml:4:1: "networks" is not supported`},
-		{"a key of a service", plain, client("shm_size: 2gb\n"), `docker-compose.yaml:4:5: "shm_size" is not supported`},
-		{"a privileged service", plain, client("privileged: true\n"), `"privileged" is not supported`},
 		{"ports", plain, client("ports: [\"80:80\"]\n"), `docker-compose.yaml:4:5: warning: "ports" has no effect`},
-		{"a command with work", plain, client("command: service nginx start\n"), `docker-compose.yaml:4:5: the command "service nginx start" is not supported`},
-		{"one behind a shell", plain, client("command: [sh, -c, 'nginx && sleep infinity']\n"), `the command "nginx && sleep infinity"`},
 		{"neither build nor image", plain, "services:\n  a:\n    tty: true\n", `has neither "build" nor "image"`},
 		{"an image without a name", plain, "services:\n  a:\n    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}\n", "is not built, and has no name"},
 		{"a context elsewhere", plain, "services:\n  a:\n    build: ../..\n", `docker-compose.yaml:3:12: the directory "../.." is outside of the task`},
@@ -137,7 +131,6 @@ func TestProblems(t *testing.T) {
 		{"arguments of the build", plain, "services:\n  a:\n    build: {args: {A: b}}\n", `"build.args" is not supported`},
 		{"a volume of the host", plain, client("volumes: [\"/var/run/docker.sock:/s\"]\n"), `docker-compose.yaml:4:15: the volume "/var/run/docker.sock:/s" is not supported`},
 		{"a volume outside", plain, client("volumes: [\"./../..:/s\"]\n"), `is outside of the task`},
-		{"a long one of another type", plain, client("volumes: [{type: tmpfs, target: /x}]\n"), `a volume of the type "tmpfs" is not supported`},
 		{"a volume at a relative path", plain, client("volumes: [\".:app\"]\n"), "must be mounted at an absolute path"},
 		{"a device", plain, client("deploy: {resources: {reservations: {devices: []}}}\n"), `"deploy.resources.reservations" is not supported`},
 		{"no CPUs", plain, client("cpus: none\n"), `"cpus" must be a number of CPUs, not "none"`},
@@ -158,8 +151,31 @@ func TestCommandsThatOnlyKeepAContainerAlive(t *testing.T) {
 	for _, command := range []string{
 		"tail -f /dev/null", "sleep infinity", "/bin/bash", "bash", "sh -c 'sleep infinity'", "[sh, -c, sleep infinity]", `["bash", "-c", "exec sleep 3600s"]`, "[]", `""`,
 	} {
-		if _, problems := Read(files(plain, client("command: "+command+"\n"))); len(problems) > 0 {
+		if d, problems := Read(files(plain, client("command: "+command+"\n"))); len(problems) > 0 || d.Service.Composed {
 			t.Errorf("%s: %v", command, problems)
+		}
+	}
+}
+
+// What one container of any provider does not have is left to package compose.
+func TestFilesWithMoreThanOneContainer(t *testing.T) {
+	const server = "  aaa:\n    image: postgres\n"
+	named := "services:\n" + server + "  web:\n    build: web\n    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}\n"
+	for text, service := range map[string]string{
+		client() + "  db:\n    image: postgres\n":            "client",
+		"services:\n" + server + "  client:\n    build: .\n": "client",
+		named:                                                    "web",
+		named + "  client: {build: .}\n":                         "web",
+		client() + "networks:\n  a: {}\n":                        "client",
+		client("shm_size: 2gb\n"):                                "client",
+		client("privileged: true\n"):                             "client",
+		client("command: service nginx start\n"):                 "client",
+		client("command: [sh, -c, 'nginx && sleep infinity']\n"): "client",
+		client("volumes: [{type: tmpfs, target: /x}]\n"):         "client",
+		client("volumes: [\"data:/x\"]\n"):                       "client",
+	} {
+		if d, problems := Read(files(plain, text)); len(problems) > 0 || !d.Service.Composed || d.Service.Name != service {
+			t.Errorf("%s%+v, %v", text, d.Service, problems)
 		}
 	}
 }
