@@ -111,17 +111,25 @@ func OpenRegistry(ctx context.Context, h *host.Host, where string) (*dataset.Sou
 }
 
 // registryPath resolves the registry of a request relative to the current directory, if it is a
-// path. A file that exists is one, even if a repository could have its name.
+// path.
 func registryPath(paths host.Paths, where string) string {
-	if registry.IsURL(where) {
+	if IsAddress(paths, where) {
 		return where
 	}
-	if _, _, ok := git.Repository(where); ok {
-		if _, err := os.Lstat(paths.Path(where)); err != nil {
-			return where
-		}
-	}
 	return paths.Path(where)
+}
+
+// IsAddress reports whether a registry is elsewhere: behind a URL, or a repository. A file that
+// exists is a path, even if a repository could have its name.
+func IsAddress(paths host.Paths, where string) bool {
+	if registry.IsURL(where) {
+		return true
+	}
+	if _, _, ok := git.Repository(where); !ok {
+		return false
+	}
+	_, err := os.Lstat(paths.Path(where))
+	return err != nil
 }
 
 // FindDataset returns the dataset with a label, or a UsageError with the labels that there are.

@@ -100,7 +100,7 @@ type InitTasks struct {
 }
 
 // taskChoices lists the possible values of InitRequest.Tasks, for error messages.
-const taskChoices = "a directory of tasks, NAME@VERSION of Harbor's registry, or the path or URL of a registry and NAME@VERSION"
+const taskChoices = "a directory of tasks, NAME@VERSION of Harbor's registry, or a registry (its path, its URL, or a repository as org/name@ref) and NAME@VERSION"
 
 // initDataset splits the reference to a registry's dataset; false if text is none.
 func initDataset(text string) (registryAt, label string, ok bool) {
@@ -109,7 +109,7 @@ func initDataset(text string) (registryAt, label string, ok bool) {
 		return fields[0], fields[1], true
 	case len(fields) != 1:
 		return "", "", false
-	case registry.IsURL(text):
+	case registry.IsURL(text), strings.HasPrefix(text, "git+"):
 		return text, "", true
 	}
 	_, version := registry.SplitLabel(text)
@@ -136,7 +136,7 @@ func checkInitDataset(ctx context.Context, h *host.Host, dir, where, label strin
 		return none, err
 	}
 	ds := config.Dataset{Name: d.Name, Version: d.Version, Registry: &config.Registry{URL: where}}
-	if !registry.IsURL(where) {
+	if !inspect.IsAddress(h.Paths, where) {
 		if err := insideRepository(h, dir, where, "copy the file into the repository, or give its URL"); err != nil {
 			return none, err
 		}
@@ -146,7 +146,15 @@ func checkInitDataset(ctx context.Context, h *host.Host, dir, where, label strin
 		}
 		ds.Registry = &config.Registry{Path: path}
 	}
-	for _, text := range []string{ds.Name, ds.Version, ds.Registry.URL} {
+	for _, t := range d.Tasks {
+		if t.Absent != "" {
+			ds.ExcludeTasks = append(ds.ExcludeTasks, t.Name)
+		}
+	}
+	if n := len(d.Tasks); len(ds.ExcludeTasks) == n {
+		return none, host.Usagef("%s: the repository has none of its tasks: only Harbor's servers have them", host.Clean(label))
+	}
+	for _, text := range append([]string{ds.Name, ds.Version, ds.Registry.URL}, ds.ExcludeTasks...) {
 		if strings.Contains(text, "$") || host.Clean(text) != text {
 			return none, host.Usagef("%s: no job file can name such a dataset", host.Clean(label))
 		}
@@ -463,6 +471,17 @@ func initEntry(ds config.Dataset) string {
 	if ds.Registry.URL == "" {
 		where = "{path: " + strconv.Quote(ds.Registry.Path) + "}"
 	}
-	return "datasets:\n  - registry: " + where + "\n    name: " + strconv.Quote(ds.Name) + "\n    version: " + strconv.Quote(ds.Version) +
+	version := ""
+	if ds.Version != "" {
+		version = "\n    version: " + strconv.Quote(ds.Version)
+	}
+	exclude := ""
+	if len(ds.ExcludeTasks) > 0 {
+		exclude = "\n    exclude_tasks: # only Harbor's servers have them"
+		for _, name := range ds.ExcludeTasks {
+			exclude += "\n      - " + strconv.Quote(name)
+		}
+	}
+	return "datasets:\n  - registry: " + where + "\n    name: " + strconv.Quote(ds.Name) + version + exclude +
 		"\n    # n_tasks: 10 # a sample of the tasks instead of all\n"
 }

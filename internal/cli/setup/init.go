@@ -45,8 +45,9 @@ the job file names variables. --preset chooses another agent, and --agent my-age
 The provider is the first of docker and sandbox that works here. On a terminal it asks for the provider, where the tasks are, and
 which agent runs; flags answer the questions, and --yes takes the defaults. Elsewhere, and in CI, it asks nothing. Nothing is
 written before the last answer. The tasks may be a directory, NAME@VERSION of a dataset in Harbor's public registry, or
-"REGISTRY NAME@VERSION" with the path or URL of another one. With --mine they are made of the repository's own history, as
-rollout mine does it, and written to evals/mined; that builds images and runs tests, and takes minutes.
+"REGISTRY NAME@VERSION" with the path, URL or repository (org/name@ref) of another one. With --mine they are made of the
+repository's own history, as rollout mine does it, and written to evals/mined; that builds images and runs tests, and takes
+minutes.
 ` + command.DoneCodes,
 		Example: `  rollout init
   rollout init my-evals --yes && cd my-evals && rollout job.yaml
@@ -64,7 +65,7 @@ rollout mine does it, and written to evals/mined; that builds images and runs te
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&req.Provider, "env-type", "", "the provider to run on (default: the first of docker and sandbox that works here)")
-	fs.StringVar(&req.Tasks, "tasks", "", "what to run instead of the example: a directory of tasks, one task, or a dataset of a registry, as NAME@VERSION (Harbor's) or as 'REGISTRY NAME@VERSION' with a path or URL")
+	fs.StringVar(&req.Tasks, "tasks", "", "what to run instead of the example: a directory of tasks, one task, or a dataset of a registry, as NAME@VERSION (Harbor's) or as 'REGISTRY NAME@VERSION' with a path, a URL or a repository (org/name@ref)")
 	fs.StringVar(&req.Agent, "agent", "", "oracle, or the name of your agent (default: "+scaffold.ExampleAgent+")")
 	fs.StringVar(&req.Preset, "preset", "", "evaluate this agent that is ready to run, as in claude-code; rollout agents ls lists them (instead of --agent)")
 	fs.BoolVar(&fromHistory, "mine", false, "make proven tasks of the repository's history, and run them instead of the example")

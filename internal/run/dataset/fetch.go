@@ -370,15 +370,33 @@ func (f *fetched) load(ctx context.Context, p *pick) ([]*task.Task, error) {
 			break
 		}
 		group.Go(func() error {
-			tasks[i] = f.one(&loader, p, t)
+			var err error
+			tasks[i], err = f.one(ctx, &loader, p, t)
 			work.Step()
-			return unread(tasks[i])
+			return err
 		})
 	}
 	return tasks, group.Wait()
 }
 
-func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task {
+// one loads a task. The error is that of ctx, or a fault of this machine.
+func (f *fetched) one(ctx context.Context, loader *task.Loader, p *pick, t *registry.Task) (*task.Task, error) {
+	out := f.read(loader, p, t)
+	if err := unread(out); err != nil {
+		return out, err
+	}
+	if t.Digest == "" || out.Missing || len(f.at[t].directory.Problems) > 0 {
+		return out, nil
+	}
+	problem, err := checkDigest(ctx, out, t.Digest)
+	if problem != nil {
+		out.Problems = append(out.Problems, *problem)
+		out.Problems.Sort()
+	}
+	return out, err
+}
+
+func (f *fetched) read(loader *task.Loader, p *pick, t *registry.Task) *task.Task {
 	at := f.at[t]
 	out := loader.LoadAs(at.dir, t.Name, at.origin)
 	if at.origin == nil {

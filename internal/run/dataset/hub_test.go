@@ -18,13 +18,13 @@ name = "somebody"
 
 [[tasks]]
 name = "org/one"
-digest = "sha256:941dbf8467122f04bb014e4734980e5b8afc6c387eb9e41b001d6ea93b73e1eb"
+digest = "sha256:d05ca7b207b35a878fb63996e2863cd52689ef79fcff988df3645d4c7eea39e2"
 [[tasks]]
 name = "org/two"
-digest = "sha256:941dbf8467122f04bb014e4734980e5b8afc6c387eb9e41b001d6ea93b73e1eb"
+digest = "sha256:f1be2d2ac321f0c9742136ffdb0bfe5bac04d1163f0ba728b93a310741d785d1"
 [[tasks]]
 name = "org/one"
-digest = "sha256:941dbf8467122f04bb014e4734980e5b8afc6c387eb9e41b001d6ea93b73e1eb"
+digest = "sha256:d05ca7b207b35a878fb63996e2863cd52689ef79fcff988df3645d4c7eea39e2"
 [[tasks]]
 name = "other/three"
 digest = "sha256:941dbf8467122f04bb014e4734980e5b8afc6c387eb9e41b001d6ea93b73e1eb"
@@ -73,12 +73,30 @@ func TestRepositoryWithADatasetFile(t *testing.T) {
 	}
 }
 
+func TestDigestsOfADatasetFile(t *testing.T) {
+	s := newScene(t)
+	s.hub(strings.Replace(manifestText, "f1be2d2a", "\\u001b1be2d2a", 1))
+	ref := s.ref("org/bench")
+	ref.Registry = "git+" + s.server.URL + "/tasks.git"
+	ref.Select.Exclude = []string{"three"}
+	set := s.load(s.source(), ref)[0]
+	if err := set.Tasks[0].Err(); err != nil {
+		t.Errorf("the digest of Harbor: %v", err)
+	}
+	err := set.Tasks[1].Err()
+	if err == nil || !strings.Contains(err.Error(), `dataset.toml gives the digest "sha256:be2d2a`) || strings.Contains(err.Error(), "\x1b") ||
+		!strings.Contains(err.Error(), `the digest of its files is "sha256:f1be2d2ac321f0c9742136ffdb0bfe5bac04d1163f0ba728b93a310741d785d1" (name a commit`) {
+		t.Errorf("another digest: %v", err)
+	}
+}
+
 func TestWrongRepositories(t *testing.T) {
 	for name, tc := range map[string]struct{ manifest, source, want string }{
 		"no dataset.toml of Harbor's": {"[general]\nx = 1\n", "", "has no dataset.toml of a dataset"},
 		"no TOML":                     {"[dataset", "", "cannot be read"},
 		"an odd revision":             {manifestText, "@--upload-pack=x", "the revision after @"},
 		"no such revision":            {manifestText, "@nowhere", "nowhere"},
+		"a task with two digests":     {manifestText + "[[tasks]]\nname = \"org/one\"\ndigest = \"sha256:1\"\n", "", `lists the task "org/one" with the digests "sha256:d05c`},
 		"a path outside":              {"tasks = [{path = \"../../etc\"}]\n[dataset]\nname = \"org/bench\"\n", "", `has the name ".." in it`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +114,7 @@ func TestWrongRepositories(t *testing.T) {
 
 func TestRepositoryOfThisMachineNeedsTrust(t *testing.T) {
 	s := newScene(t)
-	s.hub(strings.Replace(manifestText, "other/three", "org/two", 1))
+	s.hub(manifestText[:strings.LastIndex(manifestText, "[[tasks]]")])
 	ref := s.ref("org/bench")
 	ref.Registry = "git+file://" + s.repo.Dir
 	src := s.source()

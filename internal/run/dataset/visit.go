@@ -56,8 +56,8 @@ func (s *Source) Visit(ctx context.Context, reg *registry.Registry, d *registry.
 		}
 		group.Go(func() error {
 			defer work.Step()
-			read := f.one(&loader, p, t)
-			if err := unread(read); err != nil {
+			read, err := f.one(until, &loader, p, t)
+			if err != nil {
 				return err
 			}
 			visit(Visited{Name: t.Name, Task: read})

@@ -46,8 +46,9 @@ type manifest struct {
 }
 
 type manifestTask struct {
-	Name string `toml:"name"`
-	Path string `toml:"path"`
+	Name   string `toml:"name"`
+	Path   string `toml:"path"`
+	Digest string `toml:"digest"`
 }
 
 // Repository is a repository with dataset.toml files, at a commit.
@@ -84,13 +85,16 @@ func (r Repository) Registry() (*Registry, error) {
 			return nil, problem("has more than %d tasks", maxTasks)
 		}
 		d := Dataset{Name: m.Dataset.Name, Version: m.Dataset.Version, Description: m.Dataset.Description}
-		seen := map[string]bool{}
+		seen := map[string]string{} // the digest
 		for _, t := range listed {
 			found := r.find(t, path.Dir(file), tasks)
-			if seen[found.Name+"\x00"+found.Path] {
+			id := found.Name + "\x00" + found.Path
+			if other, again := seen[id]; again && other != found.Digest {
+				return nil, problem("lists the task %q with the digests %q and %q", found.Name, other, found.Digest)
+			} else if again {
 				continue // Harbor counts it once, too
 			}
-			seen[found.Name+"\x00"+found.Path] = true
+			seen[id] = found.Digest
 			d.Tasks = append(d.Tasks, found)
 		}
 		shorten(d.Tasks)
@@ -158,7 +162,7 @@ func (r Repository) tasks() map[string][]string {
 // find returns the task that an entry of a dataset.toml in directory dir means. As Harbor does, it
 // goes by the names in task.toml; of several tasks, one below dir counts.
 func (r Repository) find(t manifestTask, dir string, tasks map[string][]string) Task {
-	out := Task{Name: t.Name, GitURL: r.URL, GitCommitID: r.Commit}
+	out := Task{Name: t.Name, GitURL: r.URL, GitCommitID: r.Commit, Digest: t.Digest}
 	if t.Path != "" {
 		out.Path = path.Join(dir, t.Path)
 		out.Name = cmp.Or(t.Name, path.Base(out.Path))
