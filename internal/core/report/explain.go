@@ -126,14 +126,9 @@ func Logs(in Input, t result.Trial) []string {
 	}
 	var found []string
 	for _, name := range append(names, path.Join(t.Dir(), result.ResultFile)) {
-		file, info, err := open(in.Files, name)
-		if err != nil {
-			continue
-		}
-		if info.Size() > 0 {
+		if n, err := sizeOf(in.Files, name); err == nil && n > 0 {
 			found = append(found, name)
 		}
-		_ = file.Close()
 	}
 	return found
 }

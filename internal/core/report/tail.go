@@ -23,23 +23,8 @@ const (
 // logs come out of environments and directories of jobs out of artifacts. It does not open pipes
 // and devices.
 func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
-	if files == nil {
-		return nil, nil, fs.ErrNotExist
-	}
-	if !fs.ValidPath(name) {
-		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-	}
-	switch err := plainAbove(files, name); {
-	case errors.Is(err, errNotPlain):
-		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	case err != nil:
+	if _, err := sizeOf(files, name); err != nil {
 		return nil, nil, err
-	}
-	switch info, err := fs.Lstat(files, name); {
-	case err != nil:
-		return nil, nil, err
-	case !info.Mode().IsRegular():
-		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: errNotPlain}
 	}
 	file, err := files.Open(name)
 	if err != nil {
@@ -53,6 +38,30 @@ func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 		return nil, nil, errors.Join(err, file.Close())
 	}
 	return file, info, nil
+}
+
+// sizeOf returns the size of a file that open would open, without that.
+func sizeOf(files fs.FS, name string) (int64, error) {
+	if files == nil {
+		return 0, fs.ErrNotExist
+	}
+	if !fs.ValidPath(name) {
+		return 0, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	switch err := plainAbove(files, name); {
+	case errors.Is(err, errNotPlain):
+		return 0, &fs.PathError{Op: "open", Path: name, Err: err}
+	case err != nil:
+		return 0, err
+	}
+	info, err := fs.Lstat(files, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case !info.Mode().IsRegular():
+		return 0, &fs.PathError{Op: "open", Path: name, Err: errNotPlain}
+	}
+	return info.Size(), nil
 }
 
 // plainAbove returns an error unless all directories above a valid path are there, and none of them
