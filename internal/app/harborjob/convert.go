@@ -46,6 +46,7 @@ func Convert(name string, text []byte, from, into string) (Converted, error) {
 	c.agents(t)
 	c.datasets(t)
 	c.tasks(t)
+	t.drop(trialConfigs, "Harbor reads no list of single trials any more: name their tasks in tasks, and their agents in agents")
 	t.end()
 	slices.SortStableFunc(c.notes, func(a, b Note) int { return a.Line - b.Line })
 	for _, key := range []string{"agents", "datasets or tasks"} {
@@ -56,11 +57,14 @@ func Convert(name string, text []byte, from, into string) (Converted, error) {
 	return c.written(name)
 }
 
+// trialConfigs has agents and tasks in files of older versions of Harbor.
+const trialConfigs = "trial_configs"
+
 // why returns the notes about some keys, for an error.
 func why(notes []Note, keys string) string {
 	var out strings.Builder
 	for _, n := range notes {
-		if first, _, _ := strings.Cut(strings.ReplaceAll(n.Key, "[", "."), "."); slices.Contains(strings.Split(keys, " or "), first) {
+		if first, _, _ := strings.Cut(strings.ReplaceAll(n.Key, "[", "."), "."); first == trialConfigs || slices.Contains(strings.Split(keys, " or "), first) {
 			fmt.Fprintf(&out, "\n  line %d: %s: %s", n.Line, n.Key, n.Why)
 		}
 	}

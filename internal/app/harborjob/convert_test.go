@@ -78,6 +78,7 @@ func TestConvertRefuses(t *testing.T) {
 		"another file":       {"on: push\njobs: {}\n", "it has none of the keys agents, datasets and tasks"},
 		"no agent we have":   {"agents:\n  - import_path: a:B\n  - name: eve\ntasks: [{path: x}]\n", "there are no agents that Rollout could run\n  line 2: agents[0].import_path: a:B is a class of Python: write install and execute for it, see docs/agents.md\n  line 3: agents[1].name: there is no preset for eve"},
 		"no task":            {"agents: [{name: nop}]\ndatasets: [{name: a/b}]\n", "there are no datasets or tasks that Rollout could run\n  line 2: datasets[0].name: a/b is a package of Harbor's Hub"},
+		"single trials":      {"agents: []\ndatasets: []\ntasks: []\ntrial_configs:\n- {task: {path: x}, agent: {name: nop}}\n", "Rollout could run\n  line 4: trial_configs: Harbor reads no list of single trials any more"},
 		"aliases that grow":  {"agents: &a [{name: nop}]\nx: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\ny: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nz: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\nu: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nv: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "it is too large or too deep"},
 		"deep":               {"agents: " + strings.Repeat("[", 100) + strings.Repeat("]", 100), "it is too large or too deep"},
 		"an alias of itself": {"agents: &a [*a]\ntasks: []\n", "it is too large or too deep"},
