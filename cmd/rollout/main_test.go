@@ -29,6 +29,7 @@ import (
 	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers"
+	"github.com/org/rollout-action/providers/apple/appletest"
 	"github.com/org/rollout-action/providers/docker"
 	"github.com/org/rollout-action/providers/fly"
 	"github.com/org/rollout-action/providers/kubernetes"
@@ -55,6 +56,9 @@ const (
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
+	if appletest.Called() {
+		os.Exit(appletest.Main())
+	}
 	if name := filepath.Base(os.Args[0]); name == fakeName || name == patientName {
 		env := cli.System()
 		env.Providers = withServices(clitest.Providers())
