@@ -38,8 +38,8 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, p.failed(ctx, environment.KindStart, "look for image "+opts.Image, err)
 	}
-	env := &containerEnv{p: p, id: "rollout-" + strings.ToLower(rand.Text()), limits: opts.Limits, installer: hosted.Installer{Program: p.program}}
-	env.Environment = &hosted.Environment{Name: "container " + env.id}
+	env := &containerEnv{p: p, id: "rollout-" + strings.ToLower(rand.Text()), installer: hosted.Installer{Program: p.program}}
+	env.Environment = &hosted.Environment{Name: "container " + env.id, Limits: opts.Limits}
 	if _, err := p.command.run(ctx, 1, nil, p.arguments(env.id, opts)...); err != nil {
 		return nil, p.discard(ctx, env.id, p.failed(ctx, environment.KindStart, "create a container", err))
 	}

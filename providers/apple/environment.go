@@ -13,33 +13,13 @@ type containerEnv struct {
 	*hosted.Environment
 	p         *Provider
 	id        string
-	limits    environment.Limits
 	installer hosted.Installer
 }
 
-var (
-	_ environment.Environment   = (*containerEnv)(nil)
-	_ environment.LimitReporter = (*containerEnv)(nil)
-)
+var _ environment.Environment = (*containerEnv)(nil)
 
 // ID implements environment.Environment.
 func (e *containerEnv) ID() string { return e.id }
-
-// Unenforced implements environment.LimitReporter: the command has no limits of processes and of
-// disk space.
-func (e *containerEnv) Unenforced() []string {
-	var names []string
-	if e.limits.Pids > 0 {
-		names = append(names, "pids")
-	}
-	if e.limits.Storage > 0 {
-		names = append(names, "storage")
-	}
-	return names
-}
-
-// Cost implements environment.Environment: this machine costs nothing.
-func (e *containerEnv) Cost() float64 { return 0 }
 
 // explain returns why the container does not answer, or nil if it runs as far as is known. It
 // implements podinit.Options.Explain.

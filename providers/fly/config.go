@@ -59,9 +59,9 @@ func readConfig(cfg map[string]any) (config, []environment.ConfigProblem) {
 		value := cfg[key]
 		switch key {
 		case "app":
-			c.app = name(r, key, value)
+			c.app = r.Name(key, value, objectName, "1 to 63 small letters, digits and dashes")
 		case "org":
-			c.org = name(r, key, value)
+			c.org = r.Name(key, value, objectName, "1 to 63 small letters, digits and dashes")
 		case "region":
 			c.region, _ = value.(string)
 			if !regionName.MatchString(c.region) {
@@ -90,11 +90,3 @@ var (
 	objectName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 	regionName = regexp.MustCompile(`^[a-z]{3}$`)
 )
-
-func name(r *hosted.Reader, where string, value any) string {
-	text, _ := value.(string)
-	if !objectName.MatchString(text) {
-		r.Complain(where, "", "must have 1 to 63 small letters, digits and dashes")
-	}
-	return text
-}

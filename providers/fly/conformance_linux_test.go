@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 		"a timeout kills a command that kills what it does not know":               "the guest is not process 1: root can end it, and what it has printed is lost with it",
 		"a timeout kills a command that has put links in the place of directories": "root can remove the guest's file, which each command of the service starts: the environment is lost then",
 		"memory is limited": "the sandboxes in which the service runs commands do not show their control group",
+		"cpus are limited":  "a machine has whole CPUs: a quarter of one is rounded up to one",
 	}
 	if s.runs.OneID(t) {
 		for _, name := range needOthers {

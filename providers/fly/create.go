@@ -34,7 +34,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if _, err := environment.CheckGPUs(p, opts.Limits); err != nil {
 		return nil, err
 	}
-	image, err := p.find(ctx, opts.Image)
+	image, err := p.images.Find(ctx, opts.Image)
 	if err == nil {
 		err = environment.CheckVolumes(image.Volumes)
 	}
@@ -50,8 +50,11 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, failed(ctx, environment.KindStart, "create a machine", err)
 	}
-	env := &machineEnv{p: p, app: name, machine: m.ID, limits: opts.Limits, guest: guest, since: time.Now(), pace: &pace{}}
-	env.Environment = &hosted.Environment{Name: "machine " + env.ID()}
+	env := &machineEnv{p: p, app: name, machine: m.ID, pace: &pace{}}
+	env.Environment = &hosted.Environment{
+		Name: "machine " + env.ID(), Limits: opts.Limits, Since: time.Now(),
+		Price: func(d time.Duration) float64 { return p.config.price.of(guest, d) },
+	}
 	if err := env.start(ctx, m, opts, hosted.GuestImage(image.Settings)); err != nil {
 		return nil, p.discard(ctx, name, m.ID, err)
 	}

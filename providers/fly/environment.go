@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/hosted"
@@ -17,46 +15,13 @@ type machineEnv struct {
 	*hosted.Environment
 	p            *Provider
 	app, machine string
-	limits       environment.Limits
-	guest        machineGuest
-	since        time.Time
 	pace         *pace
-
-	mu    sync.Mutex
-	until time.Time // when it was destroyed
 }
 
-var (
-	_ environment.Environment   = (*machineEnv)(nil)
-	_ environment.LimitReporter = (*machineEnv)(nil)
-)
+var _ environment.Environment = (*machineEnv)(nil)
 
 // ID implements environment.Environment.
 func (e *machineEnv) ID() string { return e.app + "/" + e.machine }
-
-// Unenforced implements environment.LimitReporter: a machine has no limit of processes, and the
-// size of its disk cannot be chosen.
-func (e *machineEnv) Unenforced() []string {
-	var names []string
-	if e.limits.Pids > 0 {
-		names = append(names, "pids")
-	}
-	if e.limits.Storage > 0 {
-		names = append(names, "storage")
-	}
-	return names
-}
-
-// Cost implements environment.Environment.
-func (e *machineEnv) Cost() float64 {
-	e.mu.Lock()
-	until := e.until
-	e.mu.Unlock()
-	if until.IsZero() {
-		until = time.Now()
-	}
-	return e.p.config.price.of(e.guest, until.Sub(e.since))
-}
 
 // explain returns why the machine does not answer, or nil if it runs as far as is known. It
 // implements podinit.Options.Explain.
@@ -110,11 +75,7 @@ func (e *machineEnv) Destroy(ctx context.Context) error {
 		err = e.p.awaitEnd(ctx, e.app, e.machine)
 	}
 	if err == nil {
-		e.mu.Lock()
-		if e.until.IsZero() {
-			e.until = time.Now()
-		}
-		e.mu.Unlock()
+		e.Gone()
 	}
 	e.Close()
 	return failed(ctx, environment.KindTeardown, "destroy "+e.Name, err)

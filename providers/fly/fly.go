@@ -46,7 +46,7 @@ type Provider struct {
 	config  config
 	options Options
 	client  *client
-	images  hosted.ImageSource
+	images  hosted.Images
 	program *hosted.Program
 
 	mu      sync.Mutex
@@ -83,7 +83,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (*Provider, erro
 		return nil, unusable("FLY_API_HOSTNAME is not the address of an API: want https://HOST")
 	}
 	p := &Provider{
-		config: c, options: opts, client: &client{base: base, token: token, http: &http.Client{}}, images: opts.Images,
+		config: c, options: opts, client: &client{base: base, token: token, http: &http.Client{}},
 		program: hosted.NewProgram(architecture, opts.Program),
 		ready:   map[string]bool{}, created: map[string]bool{}, guarded: map[string]bool{},
 	}
@@ -111,16 +111,10 @@ func (p *Provider) connect(ctx context.Context) error {
 		}
 		return failure
 	}
-	if p.images != nil {
-		return nil
-	}
-	p.images, err = registryimage.New(registryimage.Config{
-		Registry: p.config.registry, Platform: "linux/" + architecture, Builder: p.config.builder, Builders: p.options.Builders,
+	p.images, err = hosted.OpenImages(p.options.Images, architecture, registryimage.Config{
+		Registry: p.config.registry, Builder: p.config.builder, Builders: p.options.Builders,
 	})
-	if err != nil {
-		return unusable("use the registry %s: %w", p.config.registry, err)
-	}
-	return nil
+	return err
 }
 
 func (p *Provider) org() string { return cmp.Or(p.config.org, defaultOrg) }

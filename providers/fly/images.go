@@ -3,45 +3,26 @@ package fly
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 
 	"github.com/org/rollout-action/internal/core/environment"
-	"github.com/org/rollout-action/providers/internal/registryimage"
+	"github.com/org/rollout-action/providers/internal/hosted"
 )
-
-// find returns an image in a registry.
-func (p *Provider) find(ctx context.Context, ref string) (registryimage.Image, error) {
-	found, err := p.images.Config(ctx, ref)
-	if errors.Is(err, fs.ErrNotExist) {
-		return found, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%w: %w", environment.ErrNoImage, err)}
-	}
-	return found, err
-}
 
 // PullImage implements environment.Provider: Fly pulls an image when a machine begins.
 func (p *Provider) PullImage(ctx context.Context, ref string, _ func(string)) error {
-	_, err := p.find(ctx, ref)
-	if known := new(environment.Error); errors.As(err, &known) && known.Kind == environment.KindStart {
-		own := *known
-		own.Kind = environment.KindPull
-		return &own
-	}
-	return err
+	_, err := p.images.Find(ctx, ref)
+	return hosted.FailedPull(err)
 }
 
 // ImageID implements environment.ImageIdentifier.
 func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
-	found, err := p.find(ctx, ref)
+	found, err := p.images.Find(ctx, ref)
 	return found.Digest, err
 }
 
-// CheckPull implements environment.ImageChecker: an image must be for Fly's machines.
+// CheckPull implements environment.ImageChecker.
 func (p *Provider) CheckPull(ctx context.Context, ref string) error {
-	if _, err := p.images.Config(ctx, ref); errors.Is(err, registryimage.ErrPlatform) {
-		return err
-	}
-	return nil
+	return p.images.CheckPull(ctx, ref)
 }
 
 // CheckBuild implements environment.ImageChecker: Fly builds nothing, so images need a registry.

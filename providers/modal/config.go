@@ -59,13 +59,13 @@ func readConfig(cfg map[string]any) (config, []environment.ConfigProblem) {
 		value := cfg[key]
 		switch key {
 		case "app_name":
-			c.app = name(r, key, value)
+			c.app = r.Name(key, value, objectName, nameForm)
 		case "environment":
-			c.environment = name(r, key, value)
+			c.environment = r.Name(key, value, objectName, nameForm)
 		case "registry_secret":
-			c.registrySecret = name(r, key, value)
+			c.registrySecret = r.Name(key, value, objectName, nameForm)
 		case "region":
-			c.regions = append(c.regions, name(r, key, value))
+			c.regions = append(c.regions, r.Name(key, value, objectName, nameForm))
 		case "regions":
 			c.regions = append(c.regions, names(r, key, value)...)
 		case "verbose":
@@ -94,13 +94,7 @@ func readConfig(cfg map[string]any) (config, []environment.ConfigProblem) {
 // objectName matches names that Modal accepts. Source: the client's checkObjectName.
 var objectName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`)
 
-func name(r *hosted.Reader, where string, value any) string {
-	text, _ := value.(string)
-	if !objectName.MatchString(text) {
-		r.Complain(where, "", "must have 1 to 63 letters, digits, dashes, dots and underscores")
-	}
-	return text
-}
+const nameForm = "1 to 63 letters, digits, dashes, dots and underscores"
 
 func names(r *hosted.Reader, where string, value any) []string {
 	list, ok := value.([]any)
@@ -109,7 +103,7 @@ func names(r *hosted.Reader, where string, value any) []string {
 	}
 	var out []string
 	for i, item := range list {
-		out = append(out, name(r, fmt.Sprintf("%s.%d", where, i), item))
+		out = append(out, r.Name(fmt.Sprintf("%s.%d", where, i), item, objectName, nameForm))
 	}
 	return out
 }

@@ -1,17 +1,19 @@
 package modal
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/tonistiigi/fsutil"
+	"github.com/tonistiigi/fsutil/types"
 )
 
 const (
@@ -49,19 +51,21 @@ func (p *planner) copy(patterns []string, dest string) error {
 		at += "/"
 	}
 	var b strings.Builder
+	args := []string{at}
 	b.WriteString("set -e; umask 022; mkdir " + copyDir + "; base64 -d " + copyDir + ".txt | tar -xzpf - -C " + copyDir + "; ")
 	for i, s := range found {
+		args = append(args, s.name)
 		switch {
 		case s.dir:
-			fmt.Fprintf(&b, `mkdir -p "$0"; cp -a %s/%d/. "$0"; `, copyDir, i)
+			fmt.Fprintf(&b, `mkdir -p "$0"; cp -a %s/"${%d}"/. "$0"; `, copyDir, i+1)
 		case toDir:
-			fmt.Fprintf(&b, `mkdir -p "$0"; cp -a %s/%d/* "$0"; `, copyDir, i)
+			fmt.Fprintf(&b, `mkdir -p "$0"; cp -a %s/"${%d}" "$0"; `, copyDir, i+1)
 		default:
-			fmt.Fprintf(&b, `mkdir -p "$(dirname "$0")"; cp -a %s/%d/* "$0"; `, copyDir, i)
+			fmt.Fprintf(&b, `mkdir -p "$(dirname "$0")"; cp -a %s/"${%d}" "$0"; `, copyDir, i+1)
 		}
 	}
 	b.WriteString("rm -rf " + copyDir + " " + copyDir + ".txt")
-	p.script(b.String(), at)
+	p.script(b.String(), args...)
 	return nil
 }
 
@@ -81,15 +85,12 @@ func (p *planner) sources(patterns []string) ([]source, error) {
 			continue
 		}
 		before := len(found)
-		err := p.walk("", func(name string, entry fs.DirEntry, err error) error {
+		err := p.walk(func(name string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			if matches, err := path.Match(clean, name); err != nil || !matches {
 				return err
-			}
-			if !entry.IsDir() && !entry.Type().IsRegular() {
-				return p.unfit("COPY of the link or device %s", name)
 			}
 			found = append(found, source{name, entry.IsDir()})
 			return nil
@@ -104,68 +105,47 @@ func (p *planner) sources(patterns []string) ([]source, error) {
 	return slices.Compact(found), nil
 }
 
-var errTooLarge = errors.New("too large")
-
-// pack returns a compressed archive in which each source is below its number.
+// pack returns a compressed archive of the sources.
 func (p *planner) pack(found []source) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	w := tar.NewWriter(z)
-	for i, s := range found {
-		top := s.name
-		if !s.dir {
-			top = path.Dir(s.name)
-		}
-		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("%d/", i), Mode: 0o755, Typeflag: tar.TypeDir}); err != nil {
-			return nil, err
-		}
-		err := p.walk(s.name, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if b.Len() > maxCopied {
-				return errTooLarge
-			}
-			info, err := entry.Info()
-			if err != nil {
-				return err
-			}
-			rel := strings.TrimPrefix(strings.TrimPrefix(name, top), "/")
-			if top == "." {
-				rel = name
-			}
-			h := &tar.Header{Name: path.Join(fmt.Sprint(i), rel), Mode: int64(info.Mode().Perm()), Typeflag: tar.TypeReg, Size: info.Size()}
-			switch mode := info.Mode(); {
-			case mode.IsDir():
-				h.Typeflag, h.Size, h.Name = tar.TypeDir, 0, h.Name+"/"
-				return w.WriteHeader(h)
-			case !mode.IsRegular():
-				return p.unfit("COPY of the link or device %s", name)
-			}
-			return p.packFile(w, h, name)
+	files := copied{p.context.Files, p, func(name string) bool {
+		return slices.ContainsFunc(found, func(s source) bool {
+			return s.name == "." || name == s.name || strings.HasPrefix(name, s.name+"/") || strings.HasPrefix(s.name, name+"/")
 		})
-		if errors.Is(err, errTooLarge) {
-			return nil, p.unfit("COPY of more than %d KiB in all, compressed", maxCopied>>10)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if err := errors.Join(w.Close(), z.Close()); err != nil {
+	}, &b}
+	if err := errors.Join(fsutil.WriteTar(context.Background(), files, z), z.Close()); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
 }
 
-func (p *planner) packFile(w *tar.Writer, h *tar.Header, name string) error {
-	f, err := p.context.Files.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := w.WriteHeader(h); err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f)
-	return err
+// copied are the entries of a context that a COPY takes.
+type copied struct {
+	fsutil.FS
+	p    *planner
+	has  func(name string) bool
+	into *bytes.Buffer
+}
+
+// Walk implements fsutil.FS. Times are left out, which differ between checkouts, so that an image
+// is built once.
+func (c copied) Walk(_ context.Context, _ string, visit fs.WalkDirFunc) error {
+	return c.p.walk(func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !c.has(name):
+			return nil
+		case !entry.IsDir() && !entry.Type().IsRegular():
+			return c.p.unfit("COPY of the link or device %s", name)
+		case c.into.Len() > maxCopied:
+			return c.p.unfit("COPY of more than %d KiB in all, compressed", maxCopied>>10)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return visit(name, &fsutil.DirEntryInfo{Stat: &types.Stat{Path: name, Mode: uint32(info.Mode()), Size: info.Size()}}, nil)
+	})
 }

@@ -48,8 +48,11 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, failed(ctx, environment.KindStart, "create a sandbox", err)
 	}
-	env := &sandboxEnv{p: p, sandbox: sandbox, labels: opts.Labels, limits: opts.Limits, since: time.Now(), network: opts.Network, installer: hosted.Installer{Program: p.program}}
-	env.Environment = &hosted.Environment{Name: "sandbox " + env.ID()}
+	env := &sandboxEnv{p: p, sandbox: sandbox, labels: opts.Labels, network: opts.Network, installer: hosted.Installer{Program: p.program}}
+	env.Environment = &hosted.Environment{
+		Name: "sandbox " + env.ID(), Limits: opts.Limits, Since: time.Now(),
+		Price: func(d time.Duration) float64 { return p.config.price.of(opts.Limits, d) },
+	}
 	env.Environment.Environment, err = podinit.Start(ctx, env.dial, podinit.Options{
 		Image: hosted.GuestImage(image.settings), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain, Dial: p.options.Dial,
 	})
@@ -75,7 +78,7 @@ func (p *Provider) params(opts environment.CreateOptions) (*sdk.SandboxCreatePar
 		Command: []string{"/bin/sh", "-c", hosted.AwaitGuest}, Workdir: "/",
 		CPU: float64(l.MilliCPUs) / 1000, CPULimit: float64(l.MilliCPUs) / 1000,
 		MemoryMiB: int((l.Memory + megabyte - 1) / megabyte), MemoryLimitMiB: int((l.Memory + megabyte - 1) / megabyte),
-		Timeout:               cmp.Or(opts.Lifetime, maxLifetime).Truncate(time.Second) + roundUp(opts.Lifetime),
+		Timeout:               (cmp.Or(opts.Lifetime, maxLifetime) + time.Second - 1).Truncate(time.Second),
 		OutboundCIDRAllowlist: lists.cidrs, OutboundDomainAllowlist: lists.domains,
 		Regions: p.config.regions, Verbose: p.config.verbose, Tags: hosted.TagsOf(opts.Labels),
 	}
@@ -83,14 +86,6 @@ func (p *Provider) params(opts environment.CreateOptions) (*sdk.SandboxCreatePar
 		params.GPU = fmt.Sprintf("%s:%d", gpuType(l.GPUTypes), l.GPUs)
 	}
 	return params, nil
-}
-
-// roundUp returns a second unless d is a whole number of them.
-func roundUp(d time.Duration) time.Duration {
-	if d%time.Second == 0 {
-		return 0
-	}
-	return time.Second
 }
 
 // create creates a sandbox. If ctx ends, none is left behind.

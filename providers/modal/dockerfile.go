@@ -49,7 +49,7 @@ func (e *unfitError) failure() error {
 // planner turns the instructions of a Dockerfile with one stage into layers.
 type planner struct {
 	layers
-	walk    func(target string, visit fs.WalkDirFunc) error // of the context
+	walk    func(visit fs.WalkDirFunc) error // of the context
 	context buildcontext.Definition
 	args    map[string]string
 	lex     *shell.Lex
@@ -59,21 +59,6 @@ type planner struct {
 	copied  int // bytes of all copies
 }
 
-// Get implements shell.EnvGetter.
-func (p *planner) Get(key string) (string, bool) {
-	value, ok := p.env[key]
-	return value, ok
-}
-
-// Keys implements shell.EnvGetter.
-func (p *planner) Keys() []string {
-	keys := make([]string, 0, len(p.env))
-	for key := range p.env {
-		keys = append(keys, key)
-	}
-	return keys
-}
-
 // plan reads a Dockerfile. describe returns the settings of its base; nil: they are not needed. An
 // unfitError says that only a builder can build it.
 func plan(ctx context.Context, definition buildcontext.Definition, args map[string]string, describe func(ref string) (registryimage.Image, error)) (layers, error) {
@@ -81,7 +66,7 @@ func plan(ctx context.Context, definition buildcontext.Definition, args map[stri
 	if err != nil {
 		return layers{}, err
 	}
-	walk := func(target string, visit fs.WalkDirFunc) error { return definition.Files.Walk(ctx, target, visit) }
+	walk := func(visit fs.WalkDirFunc) error { return definition.Files.Walk(ctx, "", visit) }
 	p := &planner{walk: walk, context: definition, args: args, lex: shell.NewLex(parsed.EscapeToken), env: map[string]string{}}
 	for _, node := range parsed.AST.Children {
 		p.line = node.StartLine
@@ -191,7 +176,11 @@ func (p *planner) from(stage *instructions.Stage, describe func(string) (registr
 }
 
 func (p *planner) word(text string) (string, error) {
-	out, _, err := p.lex.ProcessWord(text, p)
+	var env []string
+	for key, value := range p.env {
+		env = append(env, key+"="+value)
+	}
+	out, _, err := p.lex.ProcessWord(text, shell.EnvsFromSlice(env))
 	return out, err
 }
 

@@ -3,7 +3,6 @@ package modal
 import (
 	"context"
 	"sync"
-	"time"
 
 	sdk "github.com/modal-labs/modal-client/go"
 
@@ -18,47 +17,19 @@ type sandboxEnv struct {
 	p         *Provider
 	sandbox   *sdk.Sandbox
 	labels    environment.Labels
-	limits    environment.Limits
-	since     time.Time
 	installer hosted.Installer
 
 	mu      sync.Mutex
-	until   time.Time // when it was destroyed
 	network environment.Network
 }
 
 var (
 	_ environment.Environment   = (*sandboxEnv)(nil)
 	_ environment.NetworkSetter = (*sandboxEnv)(nil)
-	_ environment.LimitReporter = (*sandboxEnv)(nil)
 )
 
 // ID implements environment.Environment.
 func (e *sandboxEnv) ID() string { return e.sandbox.SandboxID }
-
-// Unenforced implements environment.LimitReporter: a sandbox has no limit of processes, and the
-// client asks for no disk.
-func (e *sandboxEnv) Unenforced() []string {
-	var names []string
-	if e.limits.Pids > 0 {
-		names = append(names, "pids")
-	}
-	if e.limits.Storage > 0 {
-		names = append(names, "storage")
-	}
-	return names
-}
-
-// Cost implements environment.Environment.
-func (e *sandboxEnv) Cost() float64 {
-	e.mu.Lock()
-	until := e.until
-	e.mu.Unlock()
-	if until.IsZero() {
-		until = time.Now()
-	}
-	return e.p.config.price.of(e.limits, until.Sub(e.since))
-}
 
 // explain returns why the sandbox does not answer, or nil if it runs as far as is known. It
 // implements podinit.Options.Explain.
@@ -107,11 +78,7 @@ func (e *sandboxEnv) Destroy(ctx context.Context) error {
 	e.End()
 	err := terminate(ctx, e.sandbox)
 	if err == nil {
-		e.mu.Lock()
-		if e.until.IsZero() {
-			e.until = time.Now()
-		}
-		e.mu.Unlock()
+		e.Gone()
 	}
 	e.Close()
 	return failed(ctx, environment.KindTeardown, "end sandbox "+e.ID(), err)

@@ -64,20 +64,10 @@ func codeOf(err error) codes.Code {
 // plain returns an error without the words of gRPC.
 func plain(err error) error {
 	if s, ok := status.FromError(err); ok && s.Message() != "" {
-		return &wireError{s, err}
+		return fmt.Errorf("Modal: %s (%s)", hosted.OneLine(s.Message()), s.Code())
 	}
 	return err
 }
-
-type wireError struct {
-	status *status.Status
-	err    error
-}
-
-func (e *wireError) Error() string {
-	return fmt.Sprintf("Modal: %s (%s)", hosted.OneLine(e.status.Message()), e.status.Code())
-}
-func (e *wireError) Unwrap() error { return e.err }
 
 // isGone reports whether an error says that the sandbox does not exist or has ended.
 func isGone(err error) bool {

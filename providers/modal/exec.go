@@ -2,6 +2,7 @@ package modal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -80,14 +81,11 @@ func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for written := 0; written < len(p); {
-		for len(s.unsent) >= maxUnsent && !s.closed && s.err == nil {
+		for len(s.unsent) >= maxUnsent && !s.closed {
 			s.changed.Wait()
 		}
-		if s.err != nil {
-			return written, s.err
-		}
 		if s.closed {
-			return written, io.ErrClosedPipe
+			return written, cmp.Or(s.err, io.ErrClosedPipe)
 		}
 		n := min(maxUnsent-len(s.unsent), len(p)-written)
 		s.unsent = append(s.unsent, p[written:written+n]...)

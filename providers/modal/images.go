@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
+	"github.com/org/rollout-action/providers/internal/buildkit"
 	"github.com/org/rollout-action/providers/internal/hosted"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
@@ -42,10 +43,7 @@ func (p *Provider) find(ctx context.Context, ref string) (image, error) {
 	case strings.HasPrefix(ref, layersRegistry):
 		return image{}, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("image %s: %w", ref, environment.ErrNoImage)}
 	}
-	found, err := p.images.Config(ctx, ref)
-	if errors.Is(err, fs.ErrNotExist) {
-		return image{}, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%w: %w", environment.ErrNoImage, err)}
-	}
+	found, err := p.images.Find(ctx, ref)
 	if err != nil {
 		return image{}, err
 	}
@@ -96,9 +94,8 @@ func (p *Provider) make(ctx context.Context, i image, kind environment.Kind, pro
 	doing := "make image " + i.ref
 	log := &buildLog{}
 	err := p.flights.Do(ctx, i.ref+" "+i.id, progress, func(ctx context.Context, tell func(string)) error {
-		log.tell = tell
+		log.lines.Progress = func(line string) { tell(hosted.OneLine(line)) }
 		made, err := i.recipe.Build(context.WithValue(ctx, buildLogKey{}, log), p.app, nil)
-		log.end()
 		if err != nil {
 			return err
 		}
@@ -108,17 +105,14 @@ func (p *Provider) make(ctx context.Context, i image, kind environment.Kind, pro
 		p.built[i.ref] = i
 		return nil
 	})
-	if err == nil && i.made == nil { // another caller's attempt
+	if err == nil { // maybe another caller's attempt
 		p.mu.Lock()
-		i = p.built[i.ref]
-		p.mu.Unlock()
-	}
-	if err == nil {
-		return i, nil
+		defer p.mu.Unlock()
+		return p.built[i.ref], nil
 	}
 	failure := failed(ctx, kind, doing, err)
 	if known := new(environment.Error); errors.As(failure, &known) {
-		known.Output = log.last()
+		known.Output = log.end()
 	}
 	return image{}, failure
 }
@@ -129,12 +123,7 @@ func (p *Provider) PullImage(ctx context.Context, ref string, progress func(stri
 	if err == nil {
 		_, err = p.make(ctx, i, environment.KindPull, progress)
 	}
-	if known := new(environment.Error); errors.As(err, &known) && known.Kind == environment.KindStart {
-		own := *known
-		own.Kind = environment.KindPull
-		return &own
-	}
-	return err
+	return hosted.FailedPull(err)
 }
 
 // ImageID implements environment.ImageIdentifier.
@@ -149,12 +138,9 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	return i.id, nil
 }
 
-// CheckPull implements environment.ImageChecker: an image must be for Modal's machines.
+// CheckPull implements environment.ImageChecker.
 func (p *Provider) CheckPull(ctx context.Context, ref string) error {
-	if _, err := p.images.Config(ctx, ref); errors.Is(err, registryimage.ErrPlatform) {
-		return err
-	}
-	return nil
+	return p.images.CheckPull(ctx, ref)
 }
 
 // CheckBuild implements environment.ImageChecker: what Modal cannot build from layers needs a
@@ -220,59 +206,24 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 
 // buildLog collects what a build prints: Modal's client drops it.
 type buildLog struct {
-	tell func(string)
-
 	mu    sync.Mutex
-	line  string
-	lines []string
+	lines buildkit.Lines
 }
-
-// The bounds of a buildLog.
-const (
-	logLines = 40
-	logLine  = 2000
-)
 
 type buildLogKey struct{}
 
 func (l *buildLog) add(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for {
-		part, rest, whole := strings.Cut(text, "\n")
-		if l.line += part; len(l.line) > logLine {
-			l.line = l.line[:logLine]
-		}
-		if !whole {
-			return
-		}
-		l.finish()
-		text = rest
-	}
+	l.lines.Text(text)
 }
 
-func (l *buildLog) finish() {
-	line := hosted.OneLine(l.line)
-	if l.line = ""; line == "" {
-		return
-	}
-	if l.lines = append(l.lines, line); len(l.lines) > logLines {
-		l.lines = l.lines[1:]
-	}
-	l.tell(line)
-}
-
-func (l *buildLog) end() {
+// end returns the first and the last lines.
+func (l *buildLog) end() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.finish()
-}
-
-// last returns the last lines.
-func (l *buildLog) last() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.lines, "\n")
+	l.lines.End()
+	return l.lines.Tail()
 }
 
 // noteBuildLog gives the output of builds to the buildLog of their context.

@@ -46,7 +46,7 @@ type Provider struct {
 	options Options
 	client  *sdk.Client
 	app     *sdk.App
-	images  hosted.ImageSource
+	images  hosted.Images
 	program *hosted.Program
 	flights flight.Group
 
@@ -81,7 +81,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (*Provider, erro
 	if err != nil {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("use the configuration of Modal: %w", err), Hint: "see ~/.modal.toml and the variables MODAL_*"}
 	}
-	p := &Provider{config: c, options: opts, client: client, images: opts.Images, program: hosted.NewProgram(architecture, opts.Program), built: map[string]image{}}
+	p := &Provider{config: c, options: opts, client: client, program: hosted.NewProgram(architecture, opts.Program), built: map[string]image{}}
 	if err := p.connect(ctx); err != nil {
 		client.Close()
 		return nil, err
@@ -99,16 +99,10 @@ func (p *Provider) connect(ctx context.Context) error {
 		return failed(ctx, environment.KindUnavailable, "connect to Modal", err)
 	}
 	p.app = app
-	if p.images != nil {
-		return nil
-	}
-	p.images, err = registryimage.New(registryimage.Config{
-		Registry: p.config.registry, Platform: "linux/" + architecture, Builder: p.config.builder, Builders: p.options.Builders,
+	p.images, err = hosted.OpenImages(p.options.Images, architecture, registryimage.Config{
+		Registry: p.config.registry, Builder: p.config.builder, Builders: p.options.Builders,
 	})
-	if err != nil {
-		return &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("use the registry %s: %w", p.config.registry, err)}
-	}
-	return nil
+	return err
 }
 
 // architecture is that of Modal's machines, as Go names it.

@@ -141,7 +141,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/tonistiigi/fsutil"},
 		use:      "the build context that BuildKit reads; its metadata of files",
 		why:      "It is the type in BuildKit's API.",
-		packages: []string{"providers/internal/buildkit", "providers/internal/buildcontext", "providers/sandbox/internal/sources"},
+		packages: []string{"providers/internal/buildkit", "providers/internal/buildcontext", "providers/modal", "providers/sandbox/internal/sources"},
 	},
 	{
 		paths:    []string{"google.golang.org/grpc"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +36,15 @@ func (r *Reader) Choice(where string, value any, of []string) string {
 	text, _ := value.(string)
 	if !slices.Contains(of, text) {
 		r.Complain(where, "", "must be one of %s", strings.Join(of, ", "))
+	}
+	return text
+}
+
+// Name reads a text of a form; form says which.
+func (r *Reader) Name(where string, value any, pattern *regexp.Regexp, form string) string {
+	text, _ := value.(string)
+	if !pattern.MatchString(text) {
+		r.Complain(where, "", "must have %s", form)
 	}
 	return text
 }

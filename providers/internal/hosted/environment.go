@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/egress"
@@ -14,10 +15,46 @@ import (
 // that this ends, and later ones, fail with KindLost.
 type Environment struct {
 	*podinit.Environment
-	Name string // such as "sandbox sb-1", for messages
+	Name   string // such as "sandbox sb-1", for messages
+	Limits environment.Limits
+	// Price is that of the sandbox for a time, in US dollars, from Since on. nil: it costs nothing.
+	Price func(time.Duration) float64
+	Since time.Time
 
-	stopping atomic.Bool // Halt ends its processes
-	ended    atomic.Bool // Halt or End was called
+	stopping atomic.Bool               // Halt ends its processes
+	ended    atomic.Bool               // Halt or End was called
+	gone     atomic.Pointer[time.Time] // when it was destroyed
+}
+
+var _ environment.LimitReporter = (*Environment)(nil)
+
+// Unenforced implements environment.LimitReporter: services limit neither processes nor disks.
+func (e *Environment) Unenforced() []string {
+	var names []string
+	if e.Limits.Pids > 0 {
+		names = append(names, "pids")
+	}
+	if e.Limits.Storage > 0 {
+		names = append(names, "storage")
+	}
+	return names
+}
+
+// Cost implements environment.Environment.
+func (e *Environment) Cost() float64 {
+	if e.Price == nil {
+		return 0
+	}
+	if gone := e.gone.Load(); gone != nil {
+		return e.Price(gone.Sub(e.Since))
+	}
+	return e.Price(time.Since(e.Since))
+}
+
+// Gone notes that the service counts no more: the sandbox was destroyed.
+func (e *Environment) Gone() {
+	now := time.Now()
+	e.gone.CompareAndSwap(nil, &now)
 }
 
 // Lost returns the error of an environment that is gone.
