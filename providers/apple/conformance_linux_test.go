@@ -1,6 +1,7 @@
 package apple
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/environment"
@@ -23,10 +24,8 @@ var needOthers = []string{
 func TestConformance(t *testing.T) {
 	testenv.Long(t, "all of the contract, on a stand-in that runs containers on this machine")
 	s := serve(t)
-	skip := map[string]string{
-		"cpus are limited":  "containers have whole CPUs: a quarter of one is rounded up to one",
-		"memory is limited": "the sandboxes in which the stand-in runs commands do not show their control group",
-	}
+	skip := maps.Clone(skips)
+	skip["memory is limited"] = "the sandboxes in which the stand-in runs commands do not show their control group"
 	if s.runs.OneID(t) {
 		for _, name := range needOthers {
 			skip[name] = "this user has one id: root is the only user of a container here"

@@ -1,6 +1,7 @@
 package fly
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/environment"
@@ -23,12 +24,8 @@ var needOthers = []string{
 func TestConformance(t *testing.T) {
 	testenv.Long(t, "all of the contract, on a service that runs machines on this machine")
 	s := serve(t)
-	skip := map[string]string{
-		"a timeout kills a command that kills what it does not know":               "the guest is not process 1: root can end it, and what it has printed is lost with it",
-		"a timeout kills a command that has put links in the place of directories": "root can remove the guest's file, which each command of the service starts: the environment is lost then",
-		"memory is limited": "the sandboxes in which the service runs commands do not show their control group",
-		"cpus are limited":  "a machine has whole CPUs: a quarter of one is rounded up to one",
-	}
+	skip := maps.Clone(skips)
+	skip["memory is limited"] = "the sandboxes in which the service runs commands do not show their control group"
 	if s.runs.OneID(t) {
 		for _, name := range needOthers {
 			skip[name] = "this user has one id: root is the only user of a machine here"
