@@ -130,6 +130,7 @@ var All = Table{
 		Check:   fly.Check,
 		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
 			p, err := fly.New(ctx, cfg, fly.Options{
+				Clean:    host.Clean,
 				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
 			})
 			if err != nil {

@@ -71,7 +71,7 @@ func (c command) run(ctx context.Context, verb int, tell io.Writer, args ...stri
 	case out.left < 0:
 		return nil, errTooMuch
 	case err == nil || errors.Is(err, exec.ErrWaitDelay):
-		return out.Bytes(), nil
+		return out.kept.Bytes(), nil
 	}
 	return nil, c.failure(err, strings.Join(args[:verb], " "), said.String())
 }
@@ -87,7 +87,7 @@ func (c command) failure(err error, verb, said string) error {
 
 // bounded keeps what is written, up to a limit.
 type bounded struct {
-	bytes.Buffer
+	kept bytes.Buffer // not embedded: io.Copy would use its ReadFrom
 	left int
 }
 
@@ -96,5 +96,5 @@ func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
 		return 0, errTooMuch
 	}
-	return b.Buffer.Write(p)
+	return b.kept.Write(p)
 }

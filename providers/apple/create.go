@@ -1,6 +1,7 @@
 package apple
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -40,7 +41,10 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	env := &containerEnv{p: p, id: "rollout-" + strings.ToLower(rand.Text()), installer: hosted.Installer{Program: p.program}}
 	env.Environment = &hosted.Environment{Name: "container " + env.id, Limits: opts.Limits}
-	if _, err := p.command.run(ctx, 1, nil, p.arguments(env.id, opts)...); err != nil {
+	longer, end := hosted.Longer(ctx)
+	_, err = p.command.run(longer, 1, nil, p.arguments(env.id, opts)...)
+	end()
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return nil, p.discard(ctx, env.id, p.failed(ctx, environment.KindStart, "create a container", err))
 	}
 	env.Environment.Environment, err = podinit.Start(ctx, env.dial, podinit.Options{

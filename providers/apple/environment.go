@@ -58,6 +58,7 @@ func (e *containerEnv) Stop(ctx context.Context) error {
 	if c, found, unknown := e.p.command.find(ctx, e.id); unknown == nil && (!found || c.Status.State != stateRunning) {
 		return nil
 	}
+	e.p.kept.forget(e.id) // rollout clean removes it as it removes what a killed run has left
 	return e.p.failed(ctx, environment.KindTeardown, doing, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -168,6 +169,19 @@ func TestArchivesOfOthersAreBounded(t *testing.T) {
 	} {
 		if _, err := settingsOf(documents); err == nil {
 			t.Errorf("%s is read", name)
+		}
+	}
+}
+
+func TestOutputOfTheCommandIsBounded(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "container")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nhead -c \"$1\" /dev/zero\n"), 0o700); err != nil { // #nosec G306 -- a program
+		t.Fatal(err)
+	}
+	for size, want := range map[int]error{1000: nil, maxOutput + 1: errTooMuch} {
+		out, err := command{path: program}.run(t.Context(), 1, nil, strconv.Itoa(size))
+		if !errors.Is(err, want) || err == nil && len(out) != size {
+			t.Errorf("%d bytes: %d were read, %v", size, len(out), err)
 		}
 	}
 }

@@ -91,7 +91,9 @@ func (p *Provider) create(ctx context.Context, app string, r createMachineReques
 		if m, err = p.attempt(longer, app, r); err == nil || ctx.Err() != nil || !again(err) {
 			break
 		}
-		awake.Sleep(ctx, time.Duration(attempt)*time.Second)
+		if !awake.Sleep(ctx, time.Duration(attempt)*time.Second) {
+			break
+		}
 	}
 	switch {
 	case ctx.Err() == nil:
@@ -170,23 +172,34 @@ func (p *Provider) guard(ctx context.Context, app string) error {
 	if guarded {
 		return nil
 	}
-	list, err := p.client.policies(ctx, app)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(list, func(p networkPolicy) bool { return p.Name == guardName }) {
-		err := p.client.createPolicy(ctx, app, networkPolicy{
+	err := p.flights.Do(ctx, "policy of "+app, nil, func(ctx context.Context, _ func(string)) error {
+		has, err := p.hasGuard(ctx, app)
+		if err != nil || has {
+			return err
+		}
+		err = p.client.createPolicy(ctx, app, networkPolicy{
 			Name: guardName, Selector: policySelector{Metadata: map[string]string{metadataNetwork: networkNone}},
 			Rules: []policyRule{{Action: "allow", Direction: "egress", Ports: []policyPort{{Protocol: "tcp", Port: guardPort}}}},
 		})
 		if err != nil {
-			return err
+			if has, _ := p.hasGuard(ctx, app); has { // another shard made it
+				return nil
+			}
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.guarded[app] = true
 	return nil
+}
+
+func (p *Provider) hasGuard(ctx context.Context, app string) (bool, error) {
+	list, err := p.client.policies(ctx, app)
+	return slices.ContainsFunc(list, func(p networkPolicy) bool { return p.Name == guardName }), err
 }
 
 // discard removes the remains of a failed creation and returns its error.
@@ -222,7 +235,7 @@ func (e *machineEnv) start(ctx context.Context, m machine, opts environment.Crea
 
 // awaitStart waits until the machine runs.
 func (e *machineEnv) awaitStart(ctx context.Context, m machine) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("it has not started for %s", startTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, permanent("it has not started for %s", startTime))
 	defer cancel()
 	for m.State != stateStarted {
 		waited := e.p.client.wait(ctx, e.app, m)
@@ -250,11 +263,11 @@ func (e *machineEnv) awaitStart(ctx context.Context, m machine) error {
 
 // proveOffline fails if an environment reaches the internet: policies may be late.
 func proveOffline(ctx context.Context, e *podinit.Environment) error {
-	limited, cancel := context.WithTimeout(ctx, offlineTime)
-	defer cancel()
 	for _, address := range []string{"1.1.1.1:443", "[2606:4700:4700::1111]:443"} {
+		limited, cancel := context.WithTimeout(ctx, offlineTime)
 		reached, err := e.Reaches(limited, address)
-		if err != nil && ctx.Err() != nil {
+		cancel()
+		if err != nil {
 			return err
 		}
 		if reached {
@@ -267,4 +280,5 @@ func proveOffline(ctx context.Context, e *podinit.Environment) error {
 	return nil
 }
 
+// offlineTime is how long an address is tried.
 const offlineTime = 3 * time.Second

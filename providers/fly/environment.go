@@ -53,18 +53,15 @@ func ending(m machine) error {
 	return errors.New("Fly does not say why")
 }
 
-// Stop implements environment.Environment: all processes but the guest end, and the machine is
-// marked as kept. It stays, and costs: a machine that is stopped loses its files.
+// Stop implements environment.Environment: the machine is marked as kept, and all processes but the
+// guest end. It stays, and costs: a machine that is stopped loses its files. One that is not marked
+// ends by itself.
 func (e *machineEnv) Stop(ctx context.Context) error {
 	doing := "stop " + e.Name
-	if err := e.Halt(ctx, e.explain); err != nil {
+	if err := e.p.client.setMetadata(ctx, e.app, e.machine, hosted.TagKept, "1"); err != nil && !isGone(err) {
 		return failed(ctx, environment.KindTeardown, doing, err)
 	}
-	err := e.p.client.setMetadata(ctx, e.app, e.machine, hosted.TagKept, "1")
-	if isGone(err) {
-		return nil
-	}
-	return failed(ctx, environment.KindTeardown, doing, err)
+	return failed(ctx, environment.KindTeardown, doing, e.Halt(ctx, e.explain))
 }
 
 // Destroy implements environment.Environment.

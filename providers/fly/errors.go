@@ -9,6 +9,11 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
+// permanent returns the error of a start that fails in the same way again.
+func permanent(format string, args ...any) error {
+	return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf(format, args...)}
+}
+
 // failed returns err as a failure to do something with kind. A service that does not know who asks
 // is KindUnavailable, whatever the operation.
 func failed(ctx context.Context, kind environment.Kind, doing string, err error) error {

@@ -160,6 +160,6 @@ func (e *machineEnv) script(ctx context.Context, stdin, script string, args ...s
 	case noGzip:
 		return errNoGzip
 	default:
-		return fmt.Errorf("a command ended with code %d: %s", out.ExitCode, hosted.OneLine(said+" "+out.Stderr))
+		return permanent("a command ended with code %d: %s", out.ExitCode, hosted.OneLine(said+" "+out.Stderr))
 	}
 }

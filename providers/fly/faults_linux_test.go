@@ -73,10 +73,36 @@ func TestCommandsOutliveBrokenExecs(t *testing.T) {
 	}
 }
 
+// rollout clean knows no configuration: variables name the app.
+func TestCleanListsTheAppOfAVariable(t *testing.T) {
+	s := serve(t)
+	own := s.open(t, nil)
+	t.Cleanup(func() { _ = own.Close() })
+	if err := own.client.createApp(t.Context(), "evals", defaultOrg); err != nil {
+		t.Fatal(err)
+	}
+	p := s.open(t, map[string]any{"app": "evals"})
+	t.Cleanup(func() { _ = p.Close() })
+	e := create(t, p, environment.CreateOptions{})
+	for app, want := range map[string]int{"": 0, "evals": 1} {
+		t.Setenv("FLY_APP", app)
+		cleaning, err := New(t.Context(), nil, Options{Clean: true, Images: s.images})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, err := cleaning.List(t.Context())
+		if err != nil || len(listed) != want || want == 1 && listed[0].ID != e.ID() {
+			t.Errorf("FLY_APP=%s: %v, %v", app, listed, err)
+		}
+		_ = cleaning.Close()
+	}
+}
+
 func TestATrialTakesFewRequests(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
+	began := time.Now()
 	e := create(t, p, environment.CreateOptions{})
 	for range 5 {
 		if code, err := e.Exec(t.Context(), "echo output", environment.ExecOptions{}); err != nil || code != 0 {
@@ -88,7 +114,7 @@ func TestATrialTakesFewRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls, _ := s.Calls()
-	for _, request := range []string{"GET apps", "POST apps", "POST machines", "GET wait", "DELETE machines"} {
+	for _, request := range []string{"GET apps", "POST apps", "POST machines", "DELETE machines"} {
 		if calls[request] != 1 {
 			t.Errorf("%s: %d times", request, calls[request])
 		}
@@ -100,7 +126,8 @@ func TestATrialTakesFewRequests(t *testing.T) {
 	parts := (len(program.Compressed) + partSize - 1) / partSize
 	letters, beyond := execs["POST exec"]-parts-1, moved-int64(len(program.Compressed)*4/3)
 	t.Logf("%d parts of the program, %d letters, %d bytes beyond the program's", parts, letters, beyond)
-	if letters > 40 || beyond > 64<<10 {
+	// Both sides say every five seconds that they are there, and a letter waits twelve.
+	if most := 40 + 3*int(time.Since(began)/(5*time.Second)); letters > most || beyond > 64<<10 {
 		t.Errorf("%d letters, %d bytes", letters, beyond)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/providers/internal/flight"
 	"github.com/org/rollout-action/providers/internal/hosted"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
@@ -27,6 +28,9 @@ const Name = "fly"
 
 // Options are the settings of a Provider in addition to environment.provider_config.
 type Options struct {
+	// Clean: only List and Remove are called. The variables FLY_APP and FLY_ORG take the place of
+	// app and org, because rollout clean knows no configuration.
+	Clean bool
 	// Builders build images for a registry.
 	Builders []registryimage.Builder
 	// Program returns the program of package podinit that machines run; nil: the program for this
@@ -48,6 +52,7 @@ type Provider struct {
 	client  *client
 	images  hosted.Images
 	program *hosted.Program
+	flights flight.Group
 
 	mu      sync.Mutex
 	ready   map[string]bool // apps that exist
@@ -70,6 +75,9 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (*Provider, erro
 	c, problems := readConfig(cfg)
 	if len(problems) > 0 {
 		return nil, unusable("environment.provider_config.%s: %s", problems[0].Path, problems[0].Message)
+	}
+	if opts.Clean {
+		c.app, c.org = cmp.Or(c.app, os.Getenv("FLY_APP")), cmp.Or(c.org, os.Getenv("FLY_ORG"))
 	}
 	token := os.Getenv("FLY_API_TOKEN")
 	if token == "" {

@@ -210,6 +210,9 @@ func TestErrorsAreTypedAndHideTheToken(t *testing.T) {
 		}
 		server.Close()
 	}
+	if err := failed(t.Context(), environment.KindStart, "start", permanent("no base64")); environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) {
+		t.Errorf("a start that fails in the same way again: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := failed(ctx, environment.KindStart, "create", errors.New("x")); !errors.Is(err, context.Canceled) || environment.IsTransient(err) {

@@ -151,15 +151,15 @@ var errTooLarge = errors.New("the document is larger than its limit")
 
 // limited is a buffer that refuses more than limit bytes.
 type limited struct {
-	bytes.Buffer
+	kept  bytes.Buffer // not embedded: its other methods know no limit
 	limit int
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > l.limit {
+	if l.kept.Len()+len(p) > l.limit {
 		return 0, errTooLarge
 	}
-	return l.Buffer.Write(p)
+	return l.kept.Write(p)
 }
 
 // excerptSize returns how many bytes of logs each failed attempt may show, so that all of them take
@@ -185,7 +185,7 @@ func encode(doc document, limit int) ([]byte, error) {
 	if err == nil {
 		_, err = b.Write([]byte("\n"))
 	}
-	return b.Bytes(), err
+	return b.kept.Bytes(), err
 }
 
 // builder builds one document.

@@ -50,7 +50,7 @@ func (p *Program) Read() (Content, error) { return p.read() }
 const AwaitProgram = `n=0
 until [ -x ` + podinit.Program + ` ]; do
 	n=$((n+1)); [ $n -lt 6000 ] || exit 1
-	sleep 0.05 2>/dev/null || sleep 1
+	sleep 0.05 2>/dev/null || { sleep 1; n=$((n+19)); }
 done
 `
 
@@ -63,7 +63,7 @@ const AwaitGuest = AwaitProgram + "exec " + podinit.Program + " " + podinit.Belo
 const AwaitSocket = `n=0
 until case $(cat /proc/net/unix) in *@rollout-guest*) true;; *) false;; esac; do
 	n=$((n+1)); [ $n -lt 1200 ] || fail "the program does not start"
-	sleep 0.05 2>/dev/null || sleep 1
+	sleep 0.05 2>/dev/null || { sleep 1; n=$((n+19)); }
 done
 `
 

@@ -173,3 +173,17 @@ func TestWhatIsNoLetterHasNoAnswer(t *testing.T) {
 		t.Errorf("%d mailboxes", len(m.boxes))
 	}
 }
+
+// A letter that only asks for bytes has arrived even where another one, with bytes before its own
+// place, is still under way.
+func TestALetterWithoutBytesIsNotStuck(t *testing.T) {
+	letters := 0
+	c := Dial(func(context.Context, string) (string, error) {
+		letters++
+		return base64.StdEncoding.EncodeToString(answer{received: 3}.bytes()), nil
+	})
+	defer c.Close()
+	if err := c.deliver(letter{at: 5}); err != nil || letters != 1 {
+		t.Errorf("%d letters, %v", letters, err)
+	}
+}

@@ -141,7 +141,7 @@ func (s *server) reach(ctx context.Context, r request) (reply, error) {
 // isUnreached reports whether an attempt to connect failed because of the network, and not for lack
 // of resources of this process, whose limits may have been lowered.
 func isUnreached(err error) bool {
-	for _, known := range []error{unix.ECONNREFUSED, unix.ECONNRESET, unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EPERM, unix.EACCES} {
+	for _, known := range []error{unix.ECONNREFUSED, unix.ECONNRESET, unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EPERM, unix.EACCES, unix.EADDRNOTAVAIL, unix.EAFNOSUPPORT} {
 		if errors.Is(err, known) {
 			return true
 		}
