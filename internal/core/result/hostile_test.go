@@ -54,8 +54,9 @@ func TestHostileFilesTakeLittleMemory(t *testing.T) {
 			if name != "stops of a head" && name != "planned agents" && name != "a verdict" && !strings.Contains(fmt.Sprint(err), path) { // their callers name the file
 				t.Errorf("%v does not name %s", err, path)
 			}
-			// The text itself is in memory: that of heads several times, because it grows.
-			if took := int(after.TotalAlloc - before.TotalAlloc); took > 1<<20+8*len(c.text) {
+			// The text itself is in memory, several times because it grows, and again where it was
+			// first read as a stream. With the race detector, less memory is used again.
+			if took := int(after.TotalAlloc - before.TotalAlloc); took > 1<<20+10*len(c.text) {
 				t.Errorf("%d bytes allocated for a file of %d", took, len(c.text))
 			}
 		})

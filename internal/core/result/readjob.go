@@ -1,6 +1,7 @@
 package result
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -33,13 +34,20 @@ func readJob(path string) (job Job, err error) {
 	return ParseJob(path, data)
 }
 
-// readAtMost reads all of a file. path names it in errors.
+// readAtMost reads all of a file. path names it in errors. A regular file is read into one piece of
+// memory of its size.
 func readAtMost(f io.Reader, path string, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	var data bytes.Buffer
+	if file, ok := f.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			data.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+		}
+	}
+	_, err := data.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(data.Len()) > limit {
 		err = fmt.Errorf("%s: has more than %d bytes, which no result has", path, limit)
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // streamJob reads a job from a file of size bytes as ParseJob would, result by result. If it
