@@ -97,7 +97,7 @@ var All = Table{
 		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
 			return kubernetes.New(ctx, cfg, kubernetes.Options{
 				Clean: host.Clean, HelperImage: publishedImage(host.Version),
-				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
+				Builders: builders(host),
 			})
 		},
 		Unaddressed: kubernetes.Unaddressed,
@@ -112,7 +112,7 @@ var All = Table{
 		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
 			p, err := modal.New(ctx, cfg, modal.Options{
 				Clean:    host.Clean,
-				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
+				Builders: builders(host),
 			})
 			if err != nil {
 				return nil, err // not a nil *Provider
@@ -131,7 +131,7 @@ var All = Table{
 		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
 			p, err := fly.New(ctx, cfg, fly.Options{
 				Clean:    host.Clean,
-				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
+				Builders: builders(host),
 			})
 			if err != nil {
 				return nil, err // not a nil *Provider
@@ -157,6 +157,11 @@ var All = Table{
 		Unaddressed: func(map[string]any) []string { return nil },
 		Unconnected: (*apple.Provider)(nil),
 	},
+}
+
+// builders returns those who build images for a registry on this machine.
+func builders(host Host) []registryimage.Builder {
+	return []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})}
 }
 
 // publishedImage returns the image of a released version of this program. Source:

@@ -85,7 +85,7 @@ func (c command) failure(err error, verb, said string) error {
 	return &commandError{verb: verb, code: exit.ExitCode(), said: strings.TrimPrefix(hosted.OneLine(said), "Error: ")}
 }
 
-// bounded keeps what is written, up to a limit.
+// bounded stores at most left more bytes, and fails writes beyond them.
 type bounded struct {
 	kept bytes.Buffer // not embedded: io.Copy would use its ReadFrom
 	left int

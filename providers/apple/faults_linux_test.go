@@ -10,27 +10,17 @@ import (
 	"testing/fstest"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/hostedtest"
 	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/apple/appletest"
 )
-
-func create(t *testing.T, p *Provider, opts environment.CreateOptions) environment.Environment {
-	t.Helper()
-	opts.Image, opts.Labels.Job = testenv.Image, "faults"
-	e, err := p.CreateEnvironment(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Destroy(context.Background()) })
-	return e
-}
 
 // A command runs once and its output arrives whole, although the exec that carries it breaks again
 // and again, and the values of variables are in no arguments.
 func TestCommandsOutliveBrokenExecs(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
-	e := create(t, p, environment.CreateOptions{Env: map[string]string{"KEY": "secret-of-the-trial"}})
+	e := hostedtest.Create(t, p, environment.CreateOptions{Env: map[string]string{"KEY": "secret-of-the-trial"}})
 	before, _ := s.Calls()
 	s.SetFaults(appletest.Faults{Cut: 300 << 10})
 	// The connection that is there is not limited: the next ones are.
@@ -55,7 +45,7 @@ func TestCommandsOutliveBrokenExecs(t *testing.T) {
 func TestATrialTakesFewCommands(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	for range 5 {
 		if code, err := e.Exec(t.Context(), "echo output", environment.ExecOptions{}); err != nil || code != 0 {
 			t.Fatalf("code %d, %v", code, err)
@@ -82,13 +72,13 @@ func TestATrialTakesFewCommands(t *testing.T) {
 func TestAContainerThatVanishesIsLost(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	s.Vanish(e.ID())
 	if _, err := e.Exec(t.Context(), "true", environment.ExecOptions{}); environment.KindOf(err) != environment.KindLost || environment.IsTransient(err) {
 		t.Errorf("%v", err)
 	}
 	if err := errors.Join(e.Destroy(t.Context()), p.Remove(t.Context(), e.ID())); err != nil {
-		t.Errorf("destroying what is gone: %v", err)
+		t.Errorf("destroying an environment that is gone: %v", err)
 	}
 }
 
@@ -155,7 +145,7 @@ func TestPullsThatFail(t *testing.T) {
 func TestOnlyContainersThatWereStoppedOnPurposeAreKept(t *testing.T) {
 	s := serve(t)
 	p, later := s.open(t, nil), s.open(t, nil)
-	kept, crashed := create(t, p, environment.CreateOptions{}), create(t, p, environment.CreateOptions{})
+	kept, crashed := hostedtest.Create(t, p, environment.CreateOptions{}), hostedtest.Create(t, p, environment.CreateOptions{})
 	if err := kept.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -156,15 +156,15 @@ func (p *Provider) named(ctx context.Context, app, name string) (machine, bool) 
 	return machine{}, false
 }
 
-// guardName is the name of the policy of machines without a network. Policies name what is allowed
-// and forbid all else: nothing of use is at this port.
+// guardName names the network policy of machines without a network. A policy lists what is allowed
+// and denies the rest: it allows the port guardPort, where nothing answers.
 const (
 	guardName = "rollout-no-network"
 	guardPort = 9 // discard
 )
 
-// guard creates the network policy of an app, unless it has it. Machines have it from their start:
-// it selects them by their metadata.
+// guard creates the network policy of an app if it is missing. The policy selects machines by their
+// metadata, so it holds from their start.
 func (p *Provider) guard(ctx context.Context, app string) error {
 	p.mu.Lock()
 	guarded := p.guarded[app]
@@ -248,7 +248,7 @@ func (e *machineEnv) awaitStart(ctx context.Context, m machine) error {
 		now, err := e.p.client.machine(ctx, e.app, e.machine)
 		switch {
 		case isGone(err):
-			return errors.New("it ended before it began: can Fly pull the image, and has it sh?")
+			return errors.New("it ended before it started: check that Fly can pull the image, and that the image has sh")
 		case err != nil:
 			return err
 		case now.State == "created" || now.State == "starting" || now.State == "replacing" || now.State == stateStarted:

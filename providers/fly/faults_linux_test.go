@@ -12,24 +12,10 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/hostedtest"
 	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/fly/flytest"
 )
-
-func create(t *testing.T, p *Provider, opts environment.CreateOptions) environment.Environment {
-	t.Helper()
-	opts.Image, opts.Labels.Job = testenv.Image, "faults"
-	e, err := p.CreateEnvironment(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Destroy(t.Context()); err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-	})
-	return e
-}
 
 // every returns whether a request named so is the n-th, 2n-th and so on.
 func every(n int64, name string) func(request string) bool {
@@ -43,7 +29,7 @@ func TestCommandsOutliveBrokenExecs(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	fail, limit, lose, halve := every(5, "POST exec"), every(7, "POST exec"), every(6, "POST exec"), every(4, "")
 	var limited atomic.Int64
 	s.SetFaults(flytest.Faults{
@@ -83,7 +69,7 @@ func TestCleanListsTheAppOfAVariable(t *testing.T) {
 	}
 	p := s.open(t, map[string]any{"app": "evals"})
 	t.Cleanup(func() { _ = p.Close() })
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	for app, want := range map[string]int{"": 0, "evals": 1} {
 		t.Setenv("FLY_APP", app)
 		cleaning, err := New(t.Context(), nil, Options{Clean: true, Images: s.images})
@@ -103,7 +89,7 @@ func TestATrialTakesFewRequests(t *testing.T) {
 	p := s.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
 	began := time.Now()
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	for range 5 {
 		if code, err := e.Exec(t.Context(), "echo output", environment.ExecOptions{}); err != nil || code != 0 {
 			t.Fatalf("code %d, %v", code, err)
@@ -145,9 +131,9 @@ func TestCreationsAreNotRepeatedBlindly(t *testing.T) {
 		}
 		return 0
 	}, Lose: func(request string) bool { return request == "POST machines" && first.CompareAndSwap(false, true) }})
-	create(t, p, environment.CreateOptions{})
+	hostedtest.Create(t, p, environment.CreateOptions{})
 	s.SetFaults(flytest.Faults{Lose: func(request string) bool { return request == "POST machines" }})
-	create(t, p, environment.CreateOptions{})
+	hostedtest.Create(t, p, environment.CreateOptions{})
 	s.SetFaults(flytest.Faults{})
 	if listed, err := p.List(t.Context()); err != nil || len(listed) != 2 {
 		t.Errorf("%d machines: %v", len(listed), err)
@@ -168,12 +154,12 @@ func TestAMachineThatVanishesIsLost(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	s.Vanish(e.ID())
 	if _, err := e.Exec(t.Context(), "true", environment.ExecOptions{}); environment.KindOf(err) != environment.KindLost {
 		t.Errorf("%v", err)
 	}
-	other := create(t, p, environment.CreateOptions{})
+	other := hostedtest.Create(t, p, environment.CreateOptions{})
 	if err := other.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +169,7 @@ func TestAMachineThatVanishesIsLost(t *testing.T) {
 	}
 	for _, gone := range []environment.Environment{e, other} {
 		if err := errors.Join(gone.Destroy(t.Context()), p.Remove(t.Context(), gone.ID())); err != nil {
-			t.Errorf("destroying what is gone: %v", err)
+			t.Errorf("destroying an environment that is gone: %v", err)
 		}
 	}
 }
@@ -193,7 +179,7 @@ func TestAppsComeAndGoWithTheirMachines(t *testing.T) {
 	s := serve(t)
 	one, two := s.open(t, nil), s.open(t, nil)
 	t.Cleanup(func() { _ = two.Close() })
-	a, b := create(t, one, environment.CreateOptions{}), create(t, two, environment.CreateOptions{})
+	a, b := hostedtest.Create(t, one, environment.CreateOptions{}), hostedtest.Create(t, two, environment.CreateOptions{})
 	if apps := s.Apps(); len(apps) != 1 || !isJobApp(apps[0]) {
 		t.Errorf("apps %v", apps)
 	}
@@ -213,7 +199,7 @@ func TestAppsComeAndGoWithTheirMachines(t *testing.T) {
 	if apps := s.Apps(); len(apps) != 0 {
 		t.Errorf("apps %v", apps)
 	}
-	c := create(t, two, environment.CreateOptions{}) // another shard goes on after that
+	c := hostedtest.Create(t, two, environment.CreateOptions{}) // another shard still uses the app
 	if app, _, _ := strings.Cut(c.ID(), "/"); !slices.Contains(s.Apps(), app) {
 		t.Errorf("%s is not in %v", c.ID(), s.Apps())
 	}

@@ -12,24 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/hostedtest"
 	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/modal/modaltest"
 )
-
-func create(t *testing.T, p *Provider, opts environment.CreateOptions) environment.Environment {
-	t.Helper()
-	opts.Image, opts.Labels.Job = testenv.Image, "faults"
-	e, err := p.CreateEnvironment(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Destroy(t.Context()); err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-	})
-	return e
-}
 
 // A command runs once and its output arrives whole, although streams break in the middle and
 // requests fail.
@@ -44,7 +30,7 @@ func TestCommandsOutliveBrokenStreams(t *testing.T) {
 		}
 		return nil
 	}})
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	large := make([]byte, 2<<20)
 	_, _ = rand.Read(large)
 	var out bytes.Buffer
@@ -64,7 +50,7 @@ func TestATrialTakesFewRequests(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	for range 5 {
 		if code, err := e.Exec(t.Context(), "echo output", environment.ExecOptions{}); err != nil || code != 0 {
 			t.Fatalf("code %d, %v", code, err)
@@ -117,7 +103,7 @@ func TestErrorsOfTheServiceAreTyped(t *testing.T) {
 		}
 	}
 	s.SetFaults(modaltest.Faults{Lag: true})
-	e := create(t, p, environment.CreateOptions{})
+	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	s.Vanish(e.ID())
 	if _, err := e.Exec(t.Context(), "true", environment.ExecOptions{}); environment.KindOf(err) != environment.KindLost {
 		t.Errorf("a sandbox that vanished: %v", err)
@@ -134,7 +120,7 @@ func TestGPUsAndALifetimeAreAskedFor(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, map[string]any{"regions": []any{"us-east"}, "verbose": true})
 	t.Cleanup(func() { _ = p.Close() })
-	e := create(t, p, environment.CreateOptions{Limits: environment.Limits{GPUs: 1, GPUTypes: "T4,A100"}})
+	e := hostedtest.Create(t, p, environment.CreateOptions{Limits: environment.Limits{GPUs: 1, GPUTypes: "T4,A100"}})
 	if code, err := e.Exec(t.Context(), "exit 3", environment.ExecOptions{}); err != nil || code != 3 {
 		t.Errorf("code %d, %v", code, err)
 	}

@@ -208,7 +208,8 @@ func (t *tally) accept(provider string) {
 	t.accepted[provider]++
 }
 
-// maxKinds limits the kinds of reasons of a dataset: a task may be made to have one of its own.
+// maxKinds limits the distinct reasons that are stored for a dataset, because a hostile dataset can
+// have another one for each task.
 const maxKinds = 200
 
 // add counts a task that providers refuse.

@@ -42,7 +42,7 @@ func checkDatasets(ctx context.Context, v *command.Invocation, where string, asJ
 // maxReasons is how many reasons of a dataset are printed as text.
 const maxReasons = 10
 
-// printScoreboard prints a scoreboard as text: a table, and what is behind its numbers.
+// printScoreboard prints a scoreboard as text: a table, then the reasons for refused tasks.
 func printScoreboard(out io.Writer, board proof.Scoreboard) error {
 	w := tables.New(out)
 	header := []string{"NAME", "VERSION", "TASKS"}

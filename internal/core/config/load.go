@@ -321,7 +321,7 @@ func (s source) load(root *fields.Node, p *fields.Problems, opts Options) (*Load
 		c.check()
 	}
 	if d.harbor {
-		p.Add(fields.Place{File: s.file}, "make one for Rollout from it: rollout import harbor writes it, with comments about what it leaves out; the hints below name the keys",
+		p.Add(fields.Place{File: s.file}, "convert it with rollout import harbor, which comments on all that it leaves out; the hints below name the keys",
 			"this looks like a job file of Harbor: Rollout's keys differ, and an agent is an execute script")
 	}
 	if c.refused != nil {

@@ -65,7 +65,7 @@ func encodeLong(w io.Writer, short any, lists []longList) error {
 	const prefix = "    "
 	var line bytes.Buffer
 	enc := encoder(&line, prefix)
-	for _, l := range lists {
+	for _, l := range lists { // out keeps its first error for Flush
 		if l.n == 0 {
 			continue
 		}
