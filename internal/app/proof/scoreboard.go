@@ -124,8 +124,10 @@ func (c scoring) task(t *tally, v dataset.Visited) {
 		everywhere = append(everywhere, p.Name())
 	}
 	if v.Problem != nil {
-		message := strings.TrimPrefix(v.Problem.Message, fmt.Sprintf("task %q of ", v.Name))
-		_, message, _ = strings.Cut(message, ": ")
+		message := v.Problem.Message
+		if _, reason, ok := strings.Cut(strings.TrimPrefix(message, fmt.Sprintf("task %q of ", v.Name)), ": "); ok {
+			message = reason // without the names of the task and the dataset
+		}
 		t.add(v.Name, kindOf("", message), message, everywhere)
 		return
 	}
