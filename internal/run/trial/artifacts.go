@@ -19,7 +19,7 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 		return
 	}
 	x.artifactsKept = true
-	wanted := artifacts.Wanted(x.spec.WantedArtifacts(x.job), x.judgedArtifacts())
+	wanted := artifacts.Wanted(x.spec.WantedArtifacts(x.job), slices.Concat(x.judgedArtifacts(), x.alsoKept))
 	if len(wanted) == 0 || x.live == nil || !x.NoError() && !x.AgentFailed() || ctx.Err() != nil {
 		return
 	}

@@ -28,8 +28,9 @@ type execution struct {
 	output testoutput.Tail
 	// artifactsKept is set once keepArtifacts has run.
 	artifactsKept bool
-	judged        bool   // of a step: its trial has judges
-	changes       string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
+	judged        bool     // of a step: its trial has judges
+	alsoKept      []string // of a step: the artifacts that judges of its trial read
+	changes       string   // the files that the agent has changed, for judges; "": not recorded, or there are no judges
 }
 
 // run runs the trial's steps, unless the task is invalid.

@@ -61,12 +61,11 @@ func runStages(ctx context.Context, x *execution) {
 		s.first, s.cleans = i == 0, cleans
 		s.run.walk(ctx, s.steps())
 		ran := s.note(x)
-		ended := combine.Ended(ran)
-		if least := x.spec.Task.Config.Steps[i].MinReward; !ended && len(least) > 0 && !x.job.Verifier.Disable {
-			ran.Unmet = combine.Unmet(least, ran)
-			x.Trial.Steps[i].Unmet = ran.Unmet
+		begins, whole := next(ctx, x, i)
+		if !whole {
+			return
 		}
-		if ended || ran.Unmet != "" || x.Spent || x.LostEnvironment() || ctx.Err() != nil {
+		if !begins {
 			break
 		}
 		cleans = cleans || ran.VerifierSec != nil && !s.run.tests.moved
@@ -74,6 +73,27 @@ func runStages(ctx context.Context, x *execution) {
 	if x.startOver == nil {
 		combine.Rewards(&x.Trial, x.spec.Task.Config.Strategy, x.rules.PartialSteps)
 	}
+}
+
+// next reports whether the step after number i begins: not after the last one, one that has failed,
+// or one with too low a reward, which it notes. whole is false if it would begin, but the job was
+// cancelled or the environment is lost: the rewards so far are not those of the trial then.
+func next(ctx context.Context, x *execution, i int) (begins, whole bool) {
+	ran := &x.Trial.Steps[i]
+	ended := combine.Ended(*ran)
+	if least := x.spec.Task.Config.Steps[i].MinReward; !ended && len(least) > 0 && !x.job.Verifier.Disable {
+		ran.Unmet = combine.Unmet(least, *ran)
+	}
+	switch {
+	case ended || ran.Unmet != "" || i == len(x.spec.Task.Config.Steps)-1:
+		return false, true
+	case ctx.Err() != nil:
+		x.Fail(failure.Cancelled(ctx, event.AgentExecution))
+		return false, false
+	case x.Spent || x.LostEnvironment():
+		return false, false
+	}
+	return true, true
 }
 
 // newStage returns a step of the trial x. t is the step as a task, and calls the record of the
@@ -97,7 +117,7 @@ func newStage(x *execution, t *task.Task, calls *access.Calls) *stage {
 	s.run.Deadlines.Retry = s.run.RecordRetry
 	s.run.tests = newApart(s.run.plan)
 	s.run.tests.stays = true
-	s.run.judged = x.spec.judged()
+	s.run.judged, s.run.alsoKept = x.spec.judged(), x.judgedArtifacts()
 	return s
 }
 

@@ -253,6 +253,22 @@ func TestCancelInASecondStep(t *testing.T) {
 	})
 }
 
+// A trial that is cancelled between two steps is not one of the first step alone.
+func TestCancelBetweenSteps(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	o := fakePlace.run(t, story{
+		agent: script("true"), toml: twoSteps, files: inSteps(gives("1"), gives("1")), ctx: ctx,
+		emit: func(e event.Event) {
+			if e.Kind == event.PhaseStarted && e.Phase == event.Collect { // the tests of the first step have ended
+				cancel()
+			}
+		},
+	})
+	o.check(t, want{err: result.Cancelled, says: []string{"the job was cancelled during agent execution"}})
+	ranSteps("first 1")(t, o)
+}
+
 // Each step has a session of its model with its whole budget. Tokens, costs and calls are sums, and
 // the calls of all steps are one trajectory.
 func TestStepsWithAModel(t *testing.T) {
@@ -300,5 +316,18 @@ func TestJudgesSeeAllSteps(t *testing.T) {
 		ranSteps("first 1, second 0")(t, o)
 		contains(t, "what the agent printed", o.file(t, result.JudgeInputsDir+"/transcript.md"), "step first:", "I read: Do first.", "step second:", "I read: Do second.")
 		contains(t, "what the tests printed", o.file(t, result.JudgeInputsDir+"/tests-stdout.txt"), "step first:\nfirst tested\n", "step second:\nsecond tested\n")
+	})
+}
+
+// A judge in a fresh environment has its artifacts as the last step left them.
+func TestAFreshJudgeHasTheArtifactsOfTheLastStep(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
+		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{{Run: "cat /srv/app/state"}, {Text: `{"score": 10, "reason": "ok"}`}}}}, j)
+		s.agent.Execute = "mkdir -p /srv/app; echo x >>/srv/app/state"
+		s.toml, s.files = twoSteps, inSteps(gives("1"), gives("1"))
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), "x\nx\n")
 	})
 }
