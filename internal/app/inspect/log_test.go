@@ -128,3 +128,43 @@ func TestFollowingEndsWhenItIsCancelled(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The log of the agent is that of each step, one after the other.
+func TestFollowingGoesOnWithTheNextStep(t *testing.T) {
+	h, out := apptest.New(t)
+	trial, _ := runningTrial(t, h)
+	say := func(step, text string, age time.Duration) {
+		t.Helper()
+		dir := filepath.Join(trial, result.StepsDir, step)
+		if err := os.MkdirAll(filepath.Join(dir, result.CommandDir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := result.WriteFile(filepath.Join(dir, result.CommandDir, result.StdoutFile), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(dir, time.Now().Add(-age), time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("zero", "one\n", time.Hour)
+	shown, err := inspect.ShowTrial(h, "jobs/one", "t__1")
+	if err != nil || shown.State != inspect.TrialRunning || !slices.Equal(shown.Logs, []string{"steps/zero/command/stdout.txt"}) || len(shown.Ends) != 1 {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	lines, ended := following(t.Context(), h)
+	expectLine(t, lines, "one\n")
+	say("another", "two\n", 0)
+	expectLine(t, lines, "two\n")
+	if err := result.WriteJSON(filepath.Join(trial, result.ResultFile), result.Trial{}); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if want := []string{"steps/zero/command/stdout.txt of a/d/t__1:", "steps/another/command/stdout.txt of a/d/t__1:"}; !slices.Equal(out.Lines, want) {
+		t.Errorf("reported %q, want %q", out.Lines, want)
+	}
+}

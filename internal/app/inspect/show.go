@@ -139,9 +139,8 @@ func ShowTrial(h *host.Host, dir, part string) (ShownTrial, error) {
 	if file, log := report.Explain(in, t); !log.Empty() {
 		name := belowTrial(t.Key, file)
 		shown.Ends = []LogEnd{{File: name, Caption: report.Caption(log, name), Lines: log.Lines()}}
-		agentErrors := logPath(path.Join("command", "stderr"))
 		for _, end := range endsOf(in, t) { // a verifier does not know why the agent did nothing
-			if end.File == agentErrors && end.File != name {
+			if end.File == agentErrors(name) && end.File != name {
 				shown.Ends = append([]LogEnd{end}, shown.Ends...)
 			}
 		}
@@ -149,6 +148,16 @@ func ShowTrial(h *host.Host, dir, part string) (ShownTrial, error) {
 		shown.Ends = endsOf(in, t)
 	}
 	return shown, nil
+}
+
+// agentErrors returns the log with the errors of the agent that ran before what a log explains, in
+// the same step if the task has some.
+func agentErrors(log string) string {
+	name := path.Join("command", "stderr")
+	if parts := strings.SplitN(log, "/", 3); len(parts) == 3 && parts[0] == result.StepsDir {
+		name = path.Join(parts[0], parts[1], name)
+	}
+	return logPath(name)
 }
 
 // TrialPrompt returns the prompt with which a coding agent can investigate the trial that a part of
@@ -222,15 +231,16 @@ func endsOf(in report.Input, t result.Trial) (ends []LogEnd) {
 			ends = append(ends, LogEnd{File: file, Caption: report.Caption(log, file), Lines: log.Lines()})
 		}
 	}
-	if len(t.Steps) > 0 {
-		if !slices.ContainsFunc(t.Steps, func(s result.StepRun) bool { return s.AgentExecutionSec != nil }) {
+	if dirs := report.StepDirs(in, t); len(dirs) > 0 {
+		if len(t.Steps) > 0 && !slices.ContainsFunc(t.Steps, func(s result.StepRun) bool { return s.AgentExecutionSec != nil }) {
 			add(logPath("setup"))
 		}
-		for _, s := range t.Steps[:min(len(t.Steps), maxEnds)] {
+		if len(t.Steps) == 0 { // the last one runs
+			dirs = dirs[max(len(dirs)-maxEnds, 0):]
+		}
+		for _, dir := range dirs[:min(len(dirs), maxEnds)] {
 			for _, name := range []string{"command", path.Join("command", "stderr"), "verifier"} {
-				if dir := result.StepDir(s.Name); dir != "" {
-					add(logPath(path.Join(dir, name)))
-				}
+				add(logPath(path.Join(dir, name)))
 			}
 		}
 		return ends

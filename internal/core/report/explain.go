@@ -3,6 +3,7 @@ package report
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/result"
@@ -113,15 +114,20 @@ func explaining(t result.Trial) []string {
 }
 
 // Logs returns the files of a trial that a user may want to open, relative to the job's directory.
-// Missing and empty ones are left out.
+// Missing and empty ones are left out. Those of steps come in the order of the steps; of a trial
+// without a result, that of the step that runs comes first.
 func Logs(in Input, t result.Trial) []string {
 	names := []string{path.Join(t.Dir(), result.ErrorFile)}
-	for _, dir := range runDirs(t) {
+	dirs := runDirs(in, t)
+	if len(t.Steps) == 0 {
+		slices.Reverse(dirs)
+	}
+	for _, dir := range dirs {
 		for _, log := range []string{verifierStdout, verifierStderr, commandStdout, commandStderr, setupStdout, setupStderr} {
 			names = append(names, path.Join(dir, log))
 		}
 	}
-	if len(t.Steps) > 0 {
+	if !slices.Contains(dirs, t.Dir()) {
 		names = append(names, path.Join(t.Dir(), setupStdout), path.Join(t.Dir(), setupStderr))
 	}
 	var found []string
@@ -131,4 +137,16 @@ func Logs(in Input, t result.Trial) []string {
 		}
 	}
 	return found
+}
+
+// RunLogs returns the files that runs of a trial's agent and of its tests write while they run, in
+// the trial's directory dir and in those of its steps, relative to the job's directory. Some may be
+// missing.
+func RunLogs(in Input, dir string) (files []string) {
+	for _, below := range append([]string{""}, begunSteps(in, dir)...) {
+		for _, log := range []string{setupStdout, setupStderr, commandStdout, commandStderr, verifierStdout, verifierStderr} {
+			files = append(files, path.Join(dir, below, log))
+		}
+	}
+	return files
 }

@@ -1,8 +1,11 @@
 package report
 
 import (
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
@@ -60,23 +63,66 @@ func Steps(t result.Trial) string {
 
 // runDirs returns the directories of a trial with the files of runs of its agent and its tests,
 // below that of the job: its own, or those of its steps.
-func runDirs(t result.Trial) []string {
-	if len(t.Steps) == 0 {
+func runDirs(in Input, t result.Trial) []string {
+	var dirs []string
+	for _, dir := range StepDirs(in, t) {
+		dirs = append(dirs, path.Join(t.Dir(), dir))
+	}
+	if len(dirs) == 0 && len(t.Steps) == 0 {
 		return []string{t.Dir()}
 	}
-	var dirs []string
+	return dirs
+}
+
+// StepDirs returns the directories of the steps of a trial that have begun, in their order, below
+// the trial's. Of a trial without a result they are read from the disk. It is empty if the task has
+// no steps.
+func StepDirs(in Input, t result.Trial) (dirs []string) {
+	if len(t.Steps) == 0 && t.Reward == nil {
+		return begunSteps(in, t.Dir())
+	}
 	for _, s := range t.Steps[:min(len(t.Steps), maxSteps)] {
 		if dir := result.StepDir(s.Name); dir != "" {
-			dirs = append(dirs, path.Join(t.Dir(), dir))
+			dirs = append(dirs, dir)
 		}
+	}
+	return dirs
+}
+
+// begunSteps returns the directories of the steps that are in a trial's directory dir, below it.
+// Nothing is made in that of a step when the next one has begun, so the times of change give the
+// order.
+func begunSteps(in Input, dir string) (dirs []string) {
+	all := path.Join(dir, result.StepsDir)
+	if !IsDir(in, all) {
+		return nil
+	}
+	entries, err := fs.ReadDir(in.Files, all)
+	if err != nil {
+		return nil
+	}
+	type begun struct {
+		dir     string
+		changed time.Time
+	}
+	var steps []begun
+	for _, e := range entries {
+		below := result.StepDir(e.Name())
+		if info, err := e.Info(); err == nil && e.IsDir() && below != "" {
+			steps = append(steps, begun{below, info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b begun) int { return a.changed.Compare(b.changed) })
+	for _, s := range steps[max(len(steps)-maxSteps, 0):] {
+		dirs = append(dirs, s.dir)
 	}
 	return dirs
 }
 
 // LastRunDir returns the directory of the last run of a trial's agent, below that of the job: the
 // trial's, or that of its last step.
-func LastRunDir(t result.Trial) string {
-	if dirs := runDirs(t); len(dirs) > 0 {
+func LastRunDir(in Input, t result.Trial) string {
+	if dirs := runDirs(in, t); len(dirs) > 0 {
 		return dirs[len(dirs)-1]
 	}
 	return t.Dir()

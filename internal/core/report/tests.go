@@ -62,7 +62,7 @@ func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
 		return testsBelow(in, t.Dir())
 	}
 	all := Tests{File: path.Join(t.Dir(), result.StepsDir)}
-	for _, dir := range runDirs(t) {
+	for _, dir := range runDirs(in, t) {
 		tests, found := testsBelow(in, dir)
 		if !found {
 			continue

@@ -43,25 +43,32 @@ func (p *Prompts) files(t result.Trial, size int) string {
 	return ""
 }
 
-// artifacts returns the artifacts of a trial by name. Those that are no text or too large are nil.
+// artifacts returns the artifacts of a trial by name, with those of each step if its task has some.
+// Those that are no text or too large are nil.
 func artifacts(files fs.FS, key result.Key) map[string][]byte {
 	found := map[string][]byte{}
-	in, dir := report.Input{Files: files}, path.Join(key.Dir(), result.ArtifactsDir)
-	if !report.IsDir(in, dir) {
-		return found
-	}
-	_ = fs.WalkDir(files, dir, func(name string, e fs.DirEntry, err error) error { // what cannot be read is left out
-		switch {
-		case err != nil:
-			return fs.SkipDir
-		case e.IsDir():
-			return nil
-		case len(found) == maxFiles:
-			return fs.SkipAll
+	in := report.Input{Files: files}
+	add := func(dir, above string) {
+		if !report.IsDir(in, dir) {
+			return
 		}
-		found[strings.TrimPrefix(name, dir+"/")] = textOf(in, name)
-		return nil
-	})
+		_ = fs.WalkDir(files, dir, func(name string, e fs.DirEntry, err error) error { // what cannot be read is left out
+			switch {
+			case err != nil:
+				return fs.SkipDir
+			case e.IsDir():
+				return nil
+			case len(found) == maxFiles:
+				return fs.SkipAll
+			}
+			found[strings.TrimPrefix(name, above+"/")] = textOf(in, name)
+			return nil
+		})
+	}
+	add(path.Join(key.Dir(), result.ArtifactsDir), path.Join(key.Dir(), result.ArtifactsDir))
+	for _, step := range report.StepDirs(in, result.Trial{Key: key}) {
+		add(path.Join(key.Dir(), step, result.ArtifactsDir), key.Dir())
+	}
 	return found
 }
 

@@ -272,7 +272,7 @@ func turnOf(s trajectory.Step, n int) []string {
 // printed quotes the end of what the agent printed.
 func (p *Prompts) printed(t result.Trial, size int) string {
 	for _, file := range []string{result.StdoutFile, result.StderrFile} {
-		file = path.Join(report.LastRunDir(t), result.CommandDir, file)
+		file = path.Join(report.LastRunDir(p.in, t), result.CommandDir, file)
 		if log := report.Ends(p.in, file, maxLines); !log.Empty() {
 			return withLead("No conversation was recorded. "+lead(strings.TrimPrefix(file, t.Dir()+"/")), log, size)
 		}

@@ -87,6 +87,23 @@ func TestPromptHasWhatExplainsATrial(t *testing.T) {
 	}
 }
 
+// The artifacts of each step are compared, too.
+func TestPromptComparesTheArtifactsOfSteps(t *testing.T) {
+	const file = "steps/build/artifacts/app/fines.py"
+	base := reporttest.Make("main", []reporttest.Spec{
+		{Agent: "a", Dataset: "d", Task: "fines", Reward: new(1.0), Seconds: 3, Logs: map[string]string{file: "def fine(): return 20\n"}},
+	})
+	in := reporttest.Against(failed(map[string]string{file: "def fine(): return 30\n"}), base)
+	in.BaseFiles, in.BaseDir = base.Files, "jobs/main"
+	got := artifacts(in.Files, in.Trials[0].Key)
+	if len(got) != 1 || string(got[file]) != "def fine(): return 30\n" {
+		t.Errorf("the artifacts are %q", got)
+	}
+	if text := New(in).Of(in.Trials[0], 0); !strings.Contains(text, "-def fine(): return 20\n+def fine(): return 30\n") {
+		t.Errorf("they are not compared:\n%s", text)
+	}
+}
+
 // Without a conversation the end of the agent's output stands for it, and the first message for an
 // instruction that was not kept.
 func TestPromptNamesSubstitutesForMissingFiles(t *testing.T) {

@@ -122,8 +122,8 @@ func (j *Job) compare(dir string) comparison {
 
 // version returns a text that changes when the page does.
 func (c comparison) version() string {
-	own := append(trialFiles(c.dir), c.dir+"/"+result.ATIFFile)
-	return Hashed(strings.Join([]string{c.job.stamp(own...), c.others.version(), c.baseDir, c.ofBase.version()}, "\n"))
+	own := append(c.job.trialFiles(c.dir), c.dir+"/"+result.ATIFFile)
+	return Hashed(strings.Join([]string{strings.Join(own, " "), c.job.stamp(own...), c.others.version(), c.baseDir, c.ofBase.version()}, "\n"))
 }
 
 // input returns the input of the trial's page: its files, the trial, and the attempt that it is

@@ -19,13 +19,10 @@ import (
 // alignment is how far the beginning of a part of a file may move to begin a line, in bytes.
 const alignment = 64 << 10
 
-// trialFiles returns the files that a trial which runs writes.
-func trialFiles(dir string) []string {
+// trialFiles returns the files that a trial which runs writes, those of its steps too.
+func (j *Job) trialFiles(dir string) []string {
 	files := []string{dir + "/" + result.ResultFile, dir + "/" + result.TrajectoryFile, dir + "/" + result.ErrorFile}
-	for _, phase := range []string{result.SetupDir, result.CommandDir, result.VerifierDir} {
-		files = append(files, dir+"/"+phase+"/"+result.StdoutFile, dir+"/"+phase+"/"+result.StderrFile)
-	}
-	return files
+	return append(files, report.RunLogs(j.input(), dir)...)
 }
 
 var errNoFile = &refusal{http.StatusNotFound, "There is no such file, or it is a link, or it cannot be read."}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
@@ -262,6 +263,50 @@ func TestPagesOfRunningJobsAreLive(t *testing.T) {
 	}
 	if body := ask(s, "GET", running).text; !strings.Contains(body, "more") {
 		t.Error("the page of the trial has no new lines")
+	}
+}
+
+// The page of a trial that runs has the logs of its steps, those of the step that runs first, and
+// changes with them.
+func TestLogsOfStepsOfARunningTrialAreLive(t *testing.T) {
+	s, shelf := shelved(t, nil)
+	shelf.running = true
+	const trial, address = "a/d/t__2/", "job/n/t/a/d/t__2/"
+	put(t, shelf, trial+"setup/stdout.txt", "installed\n")
+	put(t, shelf, trial+"steps/build/command/stdout.txt", "builds\n")
+	before := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(shelf.dir, trial, "steps", "build"), before, before); err != nil {
+		t.Fatal(err)
+	}
+	tag := ""
+	for _, step := range []struct{ does, name, text string }{
+		{"the first step ran", "", ""},
+		{"another step begins", "steps/add/command/stdout.txt", "adds\n"},
+		{"its agent goes on", "steps/add/command/stdout.txt", "adds\nmore\n"},
+		{"its tests run", "steps/add/logs/verifier/stdout.txt", "tested\n"},
+	} {
+		if step.name != "" {
+			put(t, shelf, trial+step.name, step.text)
+		}
+		r := ask(s, "GET", address, "If-None-Match", tag)
+		if r.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", step.does, r.StatusCode)
+		}
+		if again := ask(s, "GET", address, "If-None-Match", r.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+			t.Errorf("%s, unchanged: %d", step.does, again.StatusCode)
+		}
+		tag = r.Header.Get("ETag")
+	}
+	text, last := ask(s, "GET", address).text, -1
+	for _, want := range []string{"tested", "more", "builds", "installed"} {
+		at := strings.Index(text, want)
+		if at <= last {
+			t.Errorf("%q is at %d, after %d", want, at, last)
+		}
+		last = at
+	}
+	if r := ask(s, "GET", "log/n/"+trial+"steps/add/command/stdout.txt"); r.StatusCode != http.StatusOK || !strings.Contains(r.Header.Get("Content-Security-Policy"), "connect-src 'self';") {
+		t.Errorf("the log of a step: %d, %v", r.StatusCode, r.Header)
 	}
 }
 
