@@ -133,7 +133,11 @@ type archive struct {
 
 func (a *archive) row(r row) error {
 	f, err := job.OpenTrialFile(a.dir, *r.trial, result.ATIFFile)
-	if errors.Is(err, fs.ErrNotExist) && r.trial.Usage != nil && r.trial.Usage.ReportedBy != "" {
+	reported := r.trial.Usage != nil && r.trial.Usage.ReportedBy != ""
+	if errors.Is(err, fs.ErrNotExist) && reported && len(r.trial.Steps) > 0 {
+		return a.report.lost(r, a.ofSteps(r))
+	}
+	if errors.Is(err, fs.ErrNotExist) && reported {
 		f, err = job.OpenTrialFile(a.dir, *r.trial, path.Join(result.LogsDir, "agent", result.ATIFFile)) // which the agent left
 	} else if errors.Is(err, fs.ErrNotExist) { // the run was killed before the file was made
 		return a.report.lost(r, a.convert(r))
@@ -142,12 +146,39 @@ func (a *archive) row(r row) error {
 		return a.report.lost(r, err)
 	}
 	defer f.Close()
-	return a.report.lost(r, a.copy(r, f))
+	return a.report.lost(r, a.copy(r, f, r.trial.Dir()))
 }
 
-// copy adds a file as it is. Its size is read once, so that the archive stays whole if somebody
-// changes the file.
-func (a *archive) copy(r row, f *os.File) error {
+// ofSteps adds the files that the agent left in the steps of its task. Each has a directory for the
+// step.
+func (a *archive) ofSteps(r row) error {
+	found := false
+	for _, s := range r.trial.Steps {
+		dir := result.StepDir(s.Name)
+		if dir == "" {
+			continue
+		}
+		f, err := job.OpenTrialFile(a.dir, *r.trial, path.Join(dir, result.LogsDir, "agent", result.ATIFFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		found = true
+		if err := errors.Join(a.copy(r, f, path.Join(r.trial.Dir(), dir)), f.Close()); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fs.ErrNotExist
+	}
+	return nil
+}
+
+// copy adds a file as it is, in a directory of the archive. Its size is read once, so that the
+// archive stays whole if somebody changes the file.
+func (a *archive) copy(r row, f *os.File, dir string) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -155,7 +186,7 @@ func (a *archive) copy(r row, f *os.File) error {
 	if info.Size() > maxATIF {
 		return trajectory.ErrTooLong
 	}
-	if err := a.header(r, info.Size()); err != nil {
+	if err := a.header(r, dir, info.Size()); err != nil {
 		return err
 	}
 	if _, err := io.CopyN(a.w, f, info.Size()); err != nil {
@@ -184,7 +215,7 @@ func (a *archive) convert(r row) error {
 	if size > maxATIF {
 		return trajectory.ErrTooLong
 	}
-	if err := a.header(r, int64(size)); err != nil {
+	if err := a.header(r, r.trial.Dir(), int64(size)); err != nil {
 		return err
 	}
 	if err := trajectory.Convert(a.w, record, about); err != nil {
@@ -201,12 +232,12 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *archive) header(r row, size int64) error {
+func (a *archive) header(r row, dir string, size int64) error {
 	at := r.trial.Timestamps.EndedAt
 	if at.Unix() < 0 || at.IsZero() {
 		at = time.Unix(0, 0)
 	}
-	err := a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(r.trial.Dir(), result.ATIFFile), Size: size, Mode: 0o644, ModTime: at.UTC().Truncate(time.Second)})
+	err := a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, result.ATIFFile), Size: size, Mode: 0o644, ModTime: at.UTC().Truncate(time.Second)})
 	if err != nil {
 		return writeError{err}
 	}

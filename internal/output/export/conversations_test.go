@@ -148,6 +148,46 @@ func TestATIFIsAnArchiveOfTrajectories(t *testing.T) {
 	}
 }
 
+// Of an agent that reports what it did in each step, the archive has a file for each.
+func TestATIFHasWhatAgentsReportInSteps(t *testing.T) {
+	key := result.Key{Agent: "a", Dataset: "set", Task: "add", Attempt: 2}
+	dir := jobDir(t, func(_ *result.Plan, trials []result.Trial) {
+		for i := range trials {
+			if trials[i].Key == key {
+				trials[i].Usage = &result.Usage{Turns: 2, ReportedBy: "agent"}
+				trials[i].Steps = []result.StepRun{{Name: "build"}, {Name: "none"}, {Name: "extend"}, {Name: "../out"}}
+			}
+		}
+	})
+	for _, step := range []string{"build", "extend"} {
+		at := filepath.Join(dir, filepath.FromSlash(key.Dir()), "steps", step, "logs", "agent")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, "trajectory.json"), []byte(`{"step":"`+step+`"}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, report := export(t, Options{Dir: dir, Format: "atif"})
+	if report.Trials != 1 {
+		t.Errorf("%+v", report)
+	}
+	var names []string
+	for r := tar.NewReader(strings.NewReader(text)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, strings.TrimPrefix(h.Name, key.Dir()+"/"))
+	}
+	if got := strings.Join(names, " "); got != "steps/build/trajectory.json steps/extend/trajectory.json" {
+		t.Errorf("the archive has %s", got)
+	}
+}
+
 func TestOutputsHaveConversations(t *testing.T) {
 	text, _ := export(t, Options{Dir: recordedJob(t), Format: "outputs"})
 	for line := range strings.Lines(text) {
