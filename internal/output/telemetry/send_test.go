@@ -258,6 +258,54 @@ func TestSpansOfATrial(t *testing.T) {
 	}
 }
 
+// A trial of a task with steps has a span for each, with the calls of its agent.
+func TestSpansOfSteps(t *testing.T) {
+	c := start(t)
+	one := trial("hello", 0)
+	one.Timestamps.AgentExecutionStartedAt, one.Timestamps.AgentExecutionEndedAt, one.Timestamps.VerifierStartedAt, one.Timestamps.VerifierEndedAt = nil, nil, nil, nil
+	one.Reward, one.Error = nil, &result.Error{Type: result.VerifierFailed, Message: "step extend: failed"}
+	one.Steps = []result.StepRun{
+		{Name: "build", Reward: new(1.0), StartedAt: *at(20), EndedAt: *at(30), SetupSec: new(2.0), AgentExecutionSec: new(5.0), Usage: &result.Usage{InputTokens: new(int64(30))}},
+		{Name: "extend", StartedAt: *at(30), EndedAt: *at(40), AgentExecutionSec: new(5.0), Error: &result.Error{Type: result.VerifierFailed, Message: "failed"}},
+	}
+	dir := job(t, []result.Trial{one})
+	calls := `{"turn": 1, "step": "build", "requested_model": "small", "began_at": "2026-11-20T09:00:23Z", "ended_at": "2026-11-20T09:00:24Z"}
+{"turn": 2, "step": "extend", "requested_model": "large", "began_at": "2026-11-20T09:00:31Z", "ended_at": "2026-11-20T09:00:32Z"}
+`
+	if err := result.WriteFile(filepath.Join(dir, filepath.FromSlash(one.Dir()), result.TrajectoryFile), []byte(calls)); err != nil {
+		t.Fatal(err)
+	}
+	send(t, telemetry.Options{Dir: dir, Since: began})
+	build, extend := c.named(t, "step build"), c.named(t, "step extend")
+	if got := values(build.GetAttributes()); got["rollout.step"] != "build" || got["rollout.reward"] != 1.0 || build.GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR || build.GetStartTimeUnixNano() != uint64(at(20).UnixNano()) {
+		t.Errorf("%v", build)
+	}
+	if extend.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || c.named(t, "agent_setup").GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR {
+		t.Errorf("%v", extend)
+	}
+	agents := map[string]string{} // the step of an agent's span, by its id
+	for _, s := range c.spans {
+		if s.GetName() != "invoke_agent my-agent" {
+			continue
+		}
+		agents[string(s.GetSpanId())] = "extend"
+		if string(s.GetParentSpanId()) == string(build.GetSpanId()) {
+			agents[string(s.GetSpanId())] = "build"
+			if s.GetStartTimeUnixNano() != uint64(at(22).UnixNano()) || values(s.GetAttributes())["gen_ai.usage.input_tokens"] != int64(30) {
+				t.Errorf("%v", s)
+			}
+		}
+	}
+	for name, step := range map[string]string{"chat small": "build", "chat large": "extend"} {
+		if got := agents[string(c.named(t, name).GetParentSpanId())]; got != step {
+			t.Errorf("%s is of the step %q, want %q", name, got, step)
+		}
+	}
+	if len(c.spans) != 9 {
+		t.Errorf("%d spans, want 9", len(c.spans))
+	}
+}
+
 // judged returns a trial with two judges: one that called its model, and one that failed. The
 // second began later.
 func judged(t *testing.T) (result.Trial, string) {

@@ -120,12 +120,12 @@ func (w *writer) judge(ctx context.Context, id trace.TraceID, t result.Trial, ru
 	}
 	end := *run.StartedAt
 	if run.Sec != nil {
-		end = end.Add(time.Duration(*run.Sec * float64(time.Second)))
+		end = end.Add(seconds(*run.Sec))
 	}
 	name := "judge " + run.Name
 	w.span(ctx, id, name, "invoke_agent "+run.Name, *run.StartedAt, end, trace.SpanKindInternal, attributes, failed, func(ctx context.Context) {
 		if file := filepath.FromSlash(run.Trajectory); filepath.IsLocal(file) {
-			w.calls(ctx, id, name+" ", filepath.Join(w.Dir, filepath.FromSlash(t.Dir()), file), provider)
+			w.calls(ctx, id, name+" ", "", filepath.Join(w.Dir, filepath.FromSlash(t.Dir()), file), provider)
 		}
 	})
 }
@@ -151,6 +151,7 @@ func (w *writer) phases(ctx context.Context, id trace.TraceID, t result.Trial, f
 			last = i
 		}
 	}
+	defer w.steps(ctx, id, t)
 	for i, p := range all {
 		if p.from == nil || p.agent && t.Reverified != nil { // then another job ran the agent
 			continue
@@ -160,7 +161,7 @@ func (w *writer) phases(ctx context.Context, id trace.TraceID, t result.Trial, f
 			to = *p.till
 		}
 		var of *failure
-		if i == last && t.Reward == nil {
+		if i == last && t.Reward == nil && len(t.Steps) == 0 {
 			of = failed
 		}
 		if i != 2 {
@@ -168,10 +169,45 @@ func (w *writer) phases(ctx context.Context, id trace.TraceID, t result.Trial, f
 			continue
 		}
 		w.span(ctx, id, "invoke_agent", p.name, *p.from, to, trace.SpanKindInternal, w.agent(t), of, func(ctx context.Context) {
-			w.calls(ctx, id, "", filepath.Join(w.Dir, filepath.FromSlash(t.Dir()), result.TrajectoryFile), providerOf(w.APIs[t.Agent]))
+			w.calls(ctx, id, "", "", w.trajectory(t), providerOf(w.APIs[t.Agent]))
 		})
 	}
 }
+
+// trajectory returns the file with the calls of a trial's agent.
+func (w *writer) trajectory(t result.Trial) string {
+	return filepath.Join(w.Dir, filepath.FromSlash(t.Dir()), result.TrajectoryFile)
+}
+
+// steps makes the spans of the steps of a trial, with their agents' calls.
+func (w *writer) steps(ctx context.Context, id trace.TraceID, t result.Trial) {
+	for _, s := range t.Steps {
+		var failed *failure
+		if s.Error != nil {
+			failed = &failure{string(s.Error.Type), s.Error.Message}
+		}
+		about := []attribute.KeyValue{attribute.String("rollout.step", s.Name)}
+		if s.Reward != nil {
+			about = append(about, attribute.Float64("rollout.reward", *s.Reward))
+		}
+		name := "step " + s.Name
+		w.span(ctx, id, name, name, s.StartedAt, s.EndedAt, trace.SpanKindInternal, about, failed, func(ctx context.Context) {
+			if t.Reverified != nil || s.AgentExecutionSec == nil {
+				return
+			}
+			from := s.StartedAt
+			if s.SetupSec != nil {
+				from = from.Add(seconds(*s.SetupSec))
+			}
+			agent := append([]attribute.KeyValue{semconv.GenAIOperationNameInvokeAgent, semconv.GenAIAgentName(t.Agent)}, used(s.Usage, providerOf(w.APIs[t.Agent]))...)
+			w.span(ctx, id, name+" invoke_agent", "invoke_agent "+t.Agent, from, from.Add(seconds(*s.AgentExecutionSec)), trace.SpanKindInternal, agent, nil, func(ctx context.Context) {
+				w.calls(ctx, id, name+" ", s.Name, w.trajectory(t), providerOf(w.APIs[t.Agent]))
+			})
+		})
+	}
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // agent returns the attributes of an agent's execution.
 func (w *writer) agent(t result.Trial) []attribute.KeyValue {
@@ -220,9 +256,9 @@ func tokens(input, output, cached, cacheWrite *int64) []attribute.KeyValue {
 	return out
 }
 
-// calls makes a span for each call that is recorded in a file. before makes their names differ from
-// those of other files.
-func (w *writer) calls(ctx context.Context, id trace.TraceID, before, file string, provider []attribute.KeyValue) {
+// calls makes a span for each call that is recorded in a file, for a step of the task if there is
+// one. before makes their names differ from those of other files.
+func (w *writer) calls(ctx context.Context, id trace.TraceID, before, step, file string, provider []attribute.KeyValue) {
 	f, err := nofollow.Open(file)
 	if err != nil {
 		return // there is no gateway, or nothing is recorded
@@ -237,6 +273,9 @@ func (w *writer) calls(ctx context.Context, id trace.TraceID, before, file strin
 			if lines.Decode(&line) != nil {
 				return // the end, or a line that was cut off by a kill
 			}
+			if step != "" && line.Step != step {
+				continue
+			}
 			talk.add(line)
 			w.call(ctx, id, name, line, provider, talk.attributes(line))
 			continue
@@ -245,12 +284,16 @@ func (w *writer) calls(ctx context.Context, id trace.TraceID, before, file strin
 		if lines.Decode(&line) != nil {
 			return
 		}
+		if step != "" && line.Step != step {
+			continue
+		}
 		w.call(ctx, id, name, line.turn(), provider, nil)
 	}
 }
 
 // bare is a recorded call without its messages, which may be large.
 type bare struct {
+	Step      string         `json:"step"`
 	Asked     string         `json:"requested_model"`
 	Answered  string         `json:"answered_model"`
 	Finish    string         `json:"finish_reason"`
