@@ -246,18 +246,29 @@ func MoreBudget(stopped []result.Stop) string {
 	return out
 }
 
+// partsOf returns how many trials were verified again on what.
+func partsOf(on map[string]int) string {
+	var parts []string
+	for _, kind := range []struct{ on, text string }{
+		{result.OnOutcome, "in copies of environments as the agents had left them"}, {result.OnEnvironment, "in copies of environments as the earlier tests had left them"},
+		{result.OnArtifacts, "in new environments with the artifacts"}, {"", "on what each of their steps had left"},
+	} {
+		if on[kind.on] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", on[kind.on], kind.text))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // reverified returns a sentence for reports about trials whose tests were run again; "" if there
 // are none.
 func reverified(plan result.Plan, trials []result.Trial) string {
-	n, outcomes, artifacts := 0, 0, false
+	n, on := 0, map[string]int{}
 	var cost result.USD
 	for _, t := range trials {
 		if t.Reverified != nil {
 			n++
-			artifacts = artifacts || t.Reverified.Artifacts
-			if t.Reverified.Outcome {
-				outcomes++
-			}
+			on[t.VerifiedOn()]++
 			cost = cost.Plus(t.Reverified.AgentCosts.Total())
 		}
 	}
@@ -267,14 +278,17 @@ func reverified(plan result.Plan, trials []result.Trial) string {
 	if plan.OnlyJudges {
 		return fmt.Sprintf("only the judges of %s ran, on what %s kept; what the trials cost there is not counted", plural.Count(n, "trial"), host.Clean(plan.Reverifies))
 	}
+	outcomes, environments, artifacts := on[result.OnOutcome], on[result.OnEnvironment], on[result.OnArtifacts]
 	what := "in copies of the environments that %s kept, as the earlier tests had left them, and without the processes that agents had left running"
 	switch {
 	case outcomes == n:
 		what = "in copies of the environments that %s kept, as the agents had left them, but without the processes that were running"
-	case outcomes > 0:
-		what = fmt.Sprintf("in copies of the environments that %%s kept, of which %d are as the agents had left them, and %d as the earlier tests had; processes that agents had left running are gone", outcomes, n-outcomes)
-	case artifacts:
+	case artifacts == n:
 		what = "in new environments with the artifacts that %s kept, and with nothing else of what agents had done"
+	case outcomes+environments == n && outcomes > 0:
+		what = fmt.Sprintf("in copies of the environments that %%s kept, of which %d are as the agents had left them, and %d as the earlier tests had; processes that agents had left running are gone", outcomes, environments)
+	case environments < n:
+		what = "on what %s kept: " + partsOf(on) + "; processes that agents had left running are gone"
 	}
 	text := fmt.Sprintf("the tests of %s were run again "+what, plural.Count(n, "trial"), host.Clean(plan.Reverifies))
 	if cost.Amount() > 0 {

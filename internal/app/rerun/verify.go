@@ -1,12 +1,9 @@
 package rerun
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/org/rollout-action/internal/app/host"
@@ -15,11 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/run/job"
-	"github.com/org/rollout-action/internal/run/job/linktree"
 	"github.com/org/rollout-action/internal/run/job/reuse"
 	"github.com/org/rollout-action/internal/run/trial"
 )
@@ -63,7 +58,7 @@ func Verify(ctx context.Context, h *host.Host, req VerifyRequest) (*host.Finishe
 		return nil, err
 	}
 	o.Todo = v.again
-	o.Runner = func(r job.Runner) job.Runner { return withEvidence{r, h.Path(req.Dir), req.Artifacts} }
+	o.Runner = func(r job.Runner) job.Runner { return withEvidence{r, h.Path(req.Dir), v.artifacts} }
 	o.Earlier, err = reuse.TakeOver(ctx, o.Tree, v.carried, job.Instructions(o.Own(), redact.New(o.Secrets)))
 	if err != nil && ctx.Err() == nil {
 		return nil, errors.Join(err, o.Tree.Close())
@@ -74,7 +69,8 @@ func Verify(ctx context.Context, h *host.Host, req VerifyRequest) (*host.Finishe
 // verifying is a job that is verified again.
 type verifying struct {
 	*followUp
-	req VerifyRequest
+	req       VerifyRequest
+	artifacts map[result.Key]bool // the trials that begin with artifacts
 }
 
 // planVerify plans the new job.
@@ -90,7 +86,7 @@ func planVerify(ctx context.Context, h *host.Host, req VerifyRequest) (*verifyin
 	if err != nil {
 		return nil, err
 	}
-	v := &verifying{followUp: q, req: req}
+	v := &verifying{followUp: q, req: req, artifacts: map[result.Key]bool{}}
 	v.Job.Verifier.Disable, v.Job.Budget = false, config.Budget{}
 	if err := v.place(req.Name, "-verified"); err != nil {
 		v.Close()
@@ -102,12 +98,9 @@ func planVerify(ctx context.Context, h *host.Host, req VerifyRequest) (*verifyin
 // sort decides which trials are verified again or taken over, and reports those that cannot be
 // verified.
 func (v *verifying) sort(ctx context.Context, provider environment.Provider) error {
-	var kept map[string]bool
-	if !v.req.Artifacts {
-		var err error
-		if kept, err = KeptEnvironments(ctx, provider); err != nil {
-			return err
-		}
+	k, err := v.keptBy(ctx, provider)
+	if err != nil {
+		return err
 	}
 	before, source := v.before(), v.source()
 	decided, advice := 0, ""
@@ -121,33 +114,18 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 			v.miss(s.Key, "it was cancelled")
 			continue
 		}
-		if len(s.Task.Config.Steps) > 0 {
-			advice = cmp.Or(advice, adviceOfSteps)
-			v.missOrCarry(s.Key, "its task has steps, and the environment at the end of each is not kept", source.Take(t))
-			continue
-		}
-		if !trial.CanVerifyAgain(s, v.Job, t) {
+		again, not := v.decide(s, t, k)
+		switch {
+		case not.reason != "":
+			advice = not.over(advice)
+			v.missOrCarry(s.Key, not.reason, source.Take(t))
+		case again == nil:
 			decided++
 			v.carried = append(v.carried, source.Take(t))
-			continue
+		default:
+			s.Again = again
+			v.again = append(v.again, s)
 		}
-		again := &trial.Again{Job: v.stored.Plan.JobName, From: v.Reverifies, Before: t}
-		var reason string
-		if v.req.Artifacts {
-			reason = noArtifacts(s, v.Job, t)
-		} else if again.Outcome, reason = ChooseKept(t, provider.Name(), kept, true); reason == NothingKept {
-			if noArtifacts(s, v.Job, t) == "" {
-				reason, advice = reason+", but its artifacts are: --from artifacts uses them", adviceOfArtifacts
-			} else {
-				reason, advice = reason+" (environment.keep: outcome keeps the agents' files)", cmp.Or(advice, adviceToKeep)
-			}
-		}
-		if reason != "" {
-			v.missOrCarry(s.Key, reason, source.Take(t))
-			continue
-		}
-		s.Again = again
-		v.again = append(v.again, s)
 	}
 	v.explain(decided)
 	if len(v.again) == 0 {
@@ -164,77 +142,6 @@ func (v *verifying) missOrCarry(k result.Key, reason string, taken reuse.Found) 
 	}
 }
 
-// KeptEnvironments returns the ids of the environments of a provider that were kept.
-func KeptEnvironments(ctx context.Context, provider environment.Provider) (map[string]bool, error) {
-	if _, ok := environment.As[environment.Restorer](provider); !ok {
-		return nil, host.Usagef("the provider %s cannot continue with environments that were kept", host.Clean(provider.Name()))
-	}
-	listed, err := provider.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("look for the environments that were kept: %w", err)
-	}
-	kept := map[string]bool{}
-	for _, l := range listed {
-		kept[l.ID] = l.Kept
-	}
-	return kept, nil
-}
-
-// Advice for a job of whose environments nothing was kept.
-const (
-	NothingKept       = "nothing of the environment was kept"
-	adviceToKeep      = ": run jobs whose tests may change with environment.keep: outcome, or let tasks keep artifacts"
-	adviceOfSteps     = ": tasks with steps run as a whole, with their agent: use rollout run"
-	adviceOfArtifacts = " from its environments: use the artifacts that there are, with --from artifacts"
-)
-
-// ChooseKept chooses between a trial's kept outcome and its environment after the tests.
-// preferOutcome decides if both exist. reason is why neither can be used, or "".
-func ChooseKept(t result.Trial, provider string, kept map[string]bool, preferOutcome bool) (outcome bool, reason string) {
-	e := t.Environment
-	switch {
-	case t.Reused != nil:
-		return false, "the result was taken over from another job, " + t.Reused.From + ": verify that one"
-	case t.Reverified != nil:
-		return false, "the result is one of rollout verify: verify " + t.Reverified.From + " again"
-	case e == nil || e.Outcome == nil && (!e.Preserved || e.ID == ""):
-		return false, NothingKept
-	case e.Provider != provider:
-		return false, "the environment is one of the provider " + e.Provider
-	}
-	hasOutcome := e.Outcome != nil && kept[e.Outcome.ID]
-	hasEnvironment := e.Preserved && e.ID != "" && kept[e.ID]
-	if !hasOutcome && !hasEnvironment {
-		return false, "the kept environment was removed, or is on another machine"
-	}
-	return hasOutcome && (preferOutcome || !hasEnvironment), ""
-}
-
-// noArtifacts returns why the artifacts of a trial are not all that its task and the job collect,
-// or "".
-func noArtifacts(s trial.Spec, job config.Job, t result.Trial) string {
-	wanted := s.WantedArtifacts(job)
-	switch {
-	case t.Reused != nil:
-		return "the result was taken over from another job, " + t.Reused.From + ": verify that one"
-	case len(t.Artifacts) == 0:
-		return "there are no artifacts (artifacts in task.toml or the job file)"
-	case len(t.Artifacts) != len(wanted):
-		return "some artifacts of the task are missing"
-	}
-	for i, a := range t.Artifacts {
-		switch {
-		case a.Source != wanted[i].Source:
-			return "the list of artifacts has changed since"
-		case len(wanted[i].Exclude) > 0:
-			return "the artifact " + a.Source + " leaves files out (exclude)"
-		case a.Incomplete:
-			return "the artifact " + a.Source + " could not be copied whole"
-		}
-	}
-	return ""
-}
-
 // explain reports how many trials are verified again or taken over.
 func (v *verifying) explain(decided int) {
 	out := v.Host.Output
@@ -245,78 +152,54 @@ func (v *verifying) explain(decided int) {
 	v.explainMissed("verified", v.req.CarryOver)
 }
 
+// on returns what the tests of a trial run on, as result.StepRun.VerifiedOn; "": its steps differ.
+func (v *verifying) on(s trial.Spec) string {
+	if s.Again.Steps == nil {
+		switch {
+		case v.artifacts[s.Key]:
+			return result.OnArtifacts
+		case s.Again.Outcome:
+			return result.OnOutcome
+		}
+		return result.OnEnvironment
+	}
+	same := map[string]bool{}
+	on := ""
+	for _, step := range s.Again.Steps {
+		if !step.Ended {
+			on = step.On()
+			same[on] = true
+		}
+	}
+	if len(same) > 1 {
+		return ""
+	}
+	return on
+}
+
 // basis returns what the tests run on, as the continuation of "again".
 func (v *verifying) basis() string {
-	outcomes := 0
+	count := map[string]int{}
 	for _, s := range v.again {
-		if s.Again.Outcome {
-			outcomes++
+		count[v.on(s)]++
+	}
+	var parts []string
+	for _, on := range []struct{ kind, all, some string }{
+		{result.OnOutcome, "on the agents' files before the earlier tests", "on the agents' files before the earlier tests"},
+		{result.OnEnvironment, "on the files that the earlier tests left", "on the files that those tests left"},
+		{result.OnArtifacts, "with the artifacts of each", "with their artifacts"},
+		{"", "on what each of their steps has kept", "on what each of their steps has kept"},
+	} {
+		switch n := count[on.kind]; n {
+		case 0:
+		case len(v.again):
+			return ", " + on.all
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, on.some))
 		}
 	}
-	switch n := len(v.again); {
-	case n == 0:
+	if len(parts) == 0 {
 		return ""
-	case v.req.Artifacts:
-		return ", with the artifacts of each"
-	case outcomes == n:
-		return ", on the agents' files before the earlier tests"
-	case outcomes == 0:
-		return ", on the files that the earlier tests left"
-	default:
-		return fmt.Sprintf(": %d on the agents' files before the earlier tests, %d on the files that those tests left", outcomes, n-outcomes)
 	}
-}
-
-// withEvidence is a Runner that adds the output of the earlier trial's agent to the new results.
-type withEvidence struct {
-	job.Runner
-	dir       string // of the earlier job
-	artifacts bool   // trials begin with the earlier trials' artifacts
-}
-
-// Run implements job.Runner.
-func (w withEvidence) Run(ctx context.Context, spec trial.Spec, dir string) trial.Outcome {
-	var failed []string
-	for _, part := range []string{result.SetupDir, result.CommandDir} {
-		if err := w.link(spec.Key, part, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = append(failed, fmt.Sprintf("%s/ of the earlier trial could not be copied: %v", part, err))
-		}
-	}
-	if w.artifacts {
-		again := *spec.Again
-		again.Artifacts = unreadable{}
-		if root, err := os.OpenRoot(w.dir); err == nil { // links cannot lead out of it
-			defer root.Close()
-			if below, err := fs.Sub(root.FS(), spec.Key.Dir()); err == nil {
-				again.Artifacts = below
-			}
-		}
-		spec.Again = &again
-	}
-	out := w.Runner.Run(ctx, spec, dir)
-	out.Trial.Warnings = append(out.Trial.Warnings, failed...)
-	return out
-}
-
-// unreadable is a directory that cannot be read.
-type unreadable struct{}
-
-// Open implements fs.FS.
-func (unreadable) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
-}
-
-// link links a directory of the earlier trial into dir.
-func (w withEvidence) link(key result.Key, part, dir string) error {
-	source, err := nofollow.OpenDirBelow(w.dir, append(strings.Split(key.Dir(), "/"), part)...)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := nofollow.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	return new(linktree.Linker).Link(source, target, part)
+	return ": " + strings.Join(parts, ", ")
 }

@@ -392,8 +392,8 @@ func (o *Opened) unnamed(outcomes []environment.Listed) []environment.Listed {
 	}
 	named := map[string]bool{}
 	for _, t := range slices.Concat(tree.Trials, tree.Confirmations) {
-		if e := t.Environment; e != nil && e.Outcome != nil {
-			named[e.Outcome.ID] = true
+		for _, kept := range t.Outcomes() {
+			named[kept.ID] = true
 		}
 	}
 	return slices.DeleteFunc(outcomes, func(l environment.Listed) bool { return named[l.ID] })

@@ -435,6 +435,12 @@ func writeOutcome(w io.Writer, t result.Trial) {
 		if tests := s.Verifier; tests != nil {
 			fmt.Fprintf(w, "  its tests ran in another environment, image %s\n", untrusted.Line(tests.Image))
 		}
+		if kept := s.Outcome; kept != nil {
+			fmt.Fprintf(w, "  its outcome is kept as %s (%s)\n", untrusted.Line(kept.ID), quantity.Size(kept.Bytes))
+		}
+		if s.VerifiedOn != "" {
+			fmt.Fprintf(w, "  its tests ran on %s\n", verifiedOn(s.VerifiedOn == result.OnArtifacts, s.VerifiedOn == result.OnOutcome))
+		}
 	}
 	if t.VerifierExitCode != nil {
 		fmt.Fprintf(w, "Verifier: exit code %d\n", *t.VerifierExitCode)
@@ -448,7 +454,7 @@ func writeOutcome(w io.Writer, t result.Trial) {
 	fmt.Fprintf(w, "Cost: %s\n", report.Cost(t.Cost))
 	writeAgents(w, t)
 	if t.Environment != nil {
-		writeEnvironment(w, *t.Environment)
+		writeEnvironment(w, *t.Environment, len(t.Steps) > 0)
 	}
 	writeEarlier(w, t)
 	if t.Confirmation {
@@ -457,8 +463,8 @@ func writeOutcome(w io.Writer, t result.Trial) {
 	writeNotes(w, t)
 }
 
-// writeEnvironment prints where a trial ran.
-func writeEnvironment(w io.Writer, env result.Environment) {
+// writeEnvironment prints where a trial ran. ofSteps: its steps have printed the outcomes.
+func writeEnvironment(w io.Writer, env result.Environment, ofSteps bool) {
 	text := tables.Cell(env.Provider)
 	if env.Image != "" {
 		text += ", image " + untrusted.Line(env.Image)
@@ -466,7 +472,7 @@ func writeEnvironment(w io.Writer, env result.Environment) {
 	if env.Preserved {
 		text += ", kept as " + untrusted.Line(env.ID)
 	}
-	if kept := env.Outcome; kept != nil {
+	if kept := env.Outcome; kept != nil && !ofSteps {
 		text += fmt.Sprintf(", outcome kept as %s (%s)", untrusted.Line(kept.ID), quantity.Size(kept.Bytes))
 	}
 	fmt.Fprintf(w, "Environment: %s\n", text)
@@ -494,15 +500,23 @@ func writeEarlier(w io.Writer, t result.Trial) {
 		if r.Reward != nil {
 			before = fmt.Sprintf("reward %g", *r.Reward)
 		}
-		on := "the files that the earlier tests left"
-		switch {
-		case r.Artifacts:
-			on = "its artifacts"
-		case r.Outcome:
-			on = "the files that the agent left"
+		on := verifiedOn(r.Artifacts, r.Outcome)
+		if len(t.Steps) > 0 && !r.OnlyJudges {
+			on = "what each step kept"
 		}
 		fmt.Fprintf(w, "Verified again: its agent ran in job %s, %s, with %s; the tests ran on %s\n", untrusted.Line(r.Job), untrusted.Line(r.From), before, on)
 	}
+}
+
+// verifiedOn returns what the tests of a trial that was verified again ran on.
+func verifiedOn(artifacts, outcome bool) string {
+	switch {
+	case artifacts:
+		return "its artifacts"
+	case outcome:
+		return "the files that the agent left"
+	}
+	return "the files that the earlier tests left"
 }
 
 // writeNotes prints what went wrong without ending the trial.

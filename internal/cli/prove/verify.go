@@ -35,7 +35,8 @@ are gone. The results go into a new job, and the old one does not change. The ne
 old one. The agents' cost stays in each result, and is not counted again.
 
 With --from artifacts, the tests run in new environments with the artifacts that the tasks keep (artifacts in task.toml), at
-the paths where they were. This is for tests that read nothing else that the agent left.
+the paths where they were. This is for tests that read nothing else that the agent left. Tests that run in another environment
+than the agent need no flag for it. Of a task with steps, the tests of each step run on what was kept of that step.
 
 Trials that ended before their tests are taken over as they are. Those that cannot be verified again are named with the
 reason, and are missing in the new job; with --carry-over their old results are taken over instead.

@@ -2,6 +2,7 @@ package result
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,6 +19,13 @@ func StepDir(name string) string {
 	}
 	return path.Join(StepsDir, name)
 }
+
+// The values of StepRun.VerifiedOn.
+const (
+	OnOutcome     = "outcome"     // the files as the agent left them
+	OnEnvironment = "environment" // the files as the earlier tests left them
+	OnArtifacts   = "artifacts"   // a new environment with the artifacts
+)
 
 // StepRun is a step in a trial of a task with steps.
 type StepRun struct {
@@ -42,6 +50,66 @@ type StepRun struct {
 	IsTruncated      bool       `json:"is_truncated,omitempty"`
 	VerifierExitCode *int       `json:"verifier_exit_code,omitempty"`
 	Artifacts        []Artifact `json:"artifacts,omitempty"`
+	// Outcome is set if the files were kept as the step's agent left them (environment.keep).
+	Outcome *KeptOutcome `json:"outcome,omitempty"`
+	// VerifiedOn says what the tests ran on if the trial was verified again: OnOutcome,
+	// OnEnvironment or OnArtifacts; "": they did not run.
+	VerifiedOn string `json:"verified_on,omitempty"`
 	// Verifier is set if the step's tests ran in another environment than the agent.
 	Verifier *VerifierEnvironment `json:"verifier,omitempty"`
+}
+
+// VerifiedOn returns what the tests of a trial that was verified again ran on, as
+// StepRun.VerifiedOn does; "": it was not verified again, or its steps differ.
+func (t Trial) VerifiedOn() (on string) {
+	r := t.Reverified
+	if r == nil || r.OnlyJudges {
+		return ""
+	}
+	for _, s := range t.Steps {
+		switch {
+		case s.VerifiedOn == "":
+		case on != "" && s.VerifiedOn != on:
+			return ""
+		default:
+			on = s.VerifiedOn
+		}
+	}
+	switch {
+	case len(t.Steps) > 0:
+		return on
+	case r.Artifacts:
+		return OnArtifacts
+	case r.Outcome:
+		return OnOutcome
+	}
+	return OnEnvironment
+}
+
+// Outcomes returns the files of the trial's environment that were kept before tests ran: those of
+// each step of its task, if it has steps.
+func (t Trial) Outcomes() (all []KeptOutcome) {
+	for _, s := range t.Steps {
+		if s.Outcome != nil {
+			all = append(all, *s.Outcome)
+		}
+	}
+	if len(t.Steps) == 0 && t.Environment != nil && t.Environment.Outcome != nil {
+		all = append(all, *t.Environment.Outcome)
+	}
+	return all
+}
+
+// WithoutKept returns the trial without its kept files, which belong to another job.
+func (t Trial) WithoutKept() Trial {
+	if t.Environment != nil {
+		where := *t.Environment
+		where.Preserved, where.Outcome = false, nil
+		t.Environment = &where
+	}
+	t.Steps = slices.Clone(t.Steps)
+	for i := range t.Steps {
+		t.Steps[i].Outcome = nil
+	}
+	return t
 }

@@ -216,7 +216,8 @@ type Environment struct {
 	ImageID string `json:"image_id,omitempty"`
 	// Preserved: the environment was stopped but kept for inspection (preserve_env).
 	Preserved bool `json:"preserved,omitempty"`
-	// Outcome is set if the files were kept as the agent left them (environment.keep).
+	// Outcome is set if the files were kept as the agent left them (environment.keep). Of a task
+	// with steps, it is that of the last step that ran.
 	Outcome *KeptOutcome `json:"outcome,omitempty"`
 	// Unenforced names the limits that were asked for and that the provider could not apply: cpus,
 	// memory, storage, pids.
@@ -399,7 +400,7 @@ type Reverified struct {
 	Job         string    `json:"job_name"`              // that ran it
 	From        string    `json:"from"`                  // its directory, as it was given
 	StartedAt   time.Time `json:"started_at"`            // of the earlier trial
-	Environment string    `json:"environment"`           // that was kept, and was copied. "": see Artifacts
+	Environment string    `json:"environment"`           // that was kept, and was copied; of the last step of a task with steps. "": see Artifacts
 	Outcome     bool      `json:"outcome,omitempty"`     // it is as the agent left it; otherwise, as the earlier tests left it
 	Artifacts   bool      `json:"artifacts,omitempty"`   // the tests ran in a new environment with the earlier trial's artifacts
 	OnlyJudges  bool      `json:"only_judges,omitempty"` // the tests did not run again either: AgentCosts are all costs then

@@ -129,16 +129,18 @@ func (s *summary) kept() []string {
 
 // outcomes counts the outcomes that were kept, with the command to remove them.
 func (s *summary) outcomes() []string {
-	trials := s.where(func(t result.Trial) bool { return t.Environment != nil && t.Environment.Outcome != nil })
+	trials := s.where(func(t result.Trial) bool { return t.Environment != nil && len(t.Outcomes()) > 0 })
 	if len(trials) == 0 {
 		return nil
 	}
-	var bytes int64
+	n, bytes := 0, int64(0)
 	for _, t := range trials {
-		bytes += t.Environment.Outcome.Bytes
+		for _, kept := range t.Outcomes() {
+			n, bytes = n+1, bytes+kept.Bytes
+		}
 	}
 	return []string{
-		fmt.Sprintf("%s kept for rollout verify, up to %s", plural.Count(len(trials), "outcome"), quantity.Size(bytes)),
+		fmt.Sprintf("%s kept for rollout verify, up to %s", plural.Count(n, "outcome"), quantity.Size(bytes)),
 		"  remove them: " + cleanKept(trials),
 	}
 }

@@ -27,13 +27,18 @@ type Again struct {
 	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new
 	// environment. nil: see Outcome.
 	Artifacts fs.FS
+	// Steps says for each step that ran of a task with steps what its tests run on. Outcome has no
+	// meaning then, and Artifacts is for those steps that need it.
+	Steps []StepAgain
 }
 
 // CanVerifyAgain reports whether the tests may run again for a trial of s with the result t: its
-// agent has ended, and the task and the job verify trials that ended so.
+// agent has ended, and the task and the job verify trials that ended so. Of a task with steps, that
+// is so for one of them.
 func CanVerifyAgain(s Spec, job config.Job, t result.Trial) bool {
-	if len(s.Task.Config.Steps) > 0 { // the environment of each step's end is gone
-		return false
+	if len(s.Task.Config.Steps) > 0 {
+		steps, _ := StepsAgain(s, job, t)
+		return slices.Contains(steps, true) && (t.Error == nil || t.Error.Type.Fault() != result.FaultJudge)
 	}
 	if t.Error != nil && !agentsError(t.Error) && t.Error.Type.Fault() != result.FaultVerifier && t.Error.Type != result.EnvironmentTeardownFailed {
 		return false
@@ -61,14 +66,18 @@ func (x *execution) continueFrom(again *Again, first bool) {
 	t.AgentDigest = before.AgentDigest
 	t.Durations.AgentSetupSec, t.Durations.AgentExecutionSec = before.Durations.AgentSetupSec, before.Durations.AgentExecutionSec
 	t.Reverified = &result.Reverified{
-		Job: again.Job, From: again.From, StartedAt: before.Timestamps.StartedAt, Environment: before.Environment.ID,
+		Job: again.Job, From: again.From, StartedAt: before.Timestamps.StartedAt,
 		TaskDigest: before.TaskDigest, Reward: before.Reward, AgentCosts: before.Costs,
 	}
-	if again.Outcome {
+	switch {
+	case len(again.Steps) > 0:
+		again.continueSteps(t.Reverified)
+	case again.Artifacts != nil:
+		t.Reverified.Artifacts = true
+	case again.Outcome:
 		t.Reverified.Environment, t.Reverified.Outcome = before.Environment.Outcome.ID, true
-	}
-	if again.Artifacts != nil {
-		t.Reverified.Environment, t.Reverified.Artifacts = "", true
+	default:
+		t.Reverified.Environment = before.Environment.ID
 	}
 	if before.Reverified != nil { // that trial ran no agent either
 		t.Reverified.AgentCosts = before.Reverified.AgentCosts

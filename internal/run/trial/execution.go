@@ -59,6 +59,9 @@ func (x *execution) steps(visit *visiting) []step {
 		return []step{x.phase(event.Judging, x.judgeAll)}
 	}
 	if len(x.spec.Task.Config.Steps) > 0 {
+		if x.spec.Again != nil {
+			return append(stageStepsAgain(x), lastSteps(x)...)
+		}
 		return append(stageSteps(x), lastSteps(x)...)
 	}
 	var steps []step

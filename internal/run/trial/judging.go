@@ -211,11 +211,7 @@ func (x *execution) continueOther(g *judging.Pending) {
 		Job: g.Job, From: g.From, OnlyJudges: true, StartedAt: before.Timestamps.StartedAt, TaskDigest: before.TaskDigest, Reward: before.Reward, AgentCosts: before.Costs,
 	}
 	t.Reverified.AgentCosts.Judges = t.Reverified.AgentCosts.Judges.Plus(g.SpentOnGiven())
-	if t.Environment != nil {
-		where := *t.Environment
-		where.Preserved, where.Outcome = false, nil // the kept files belong to the other job
-		t.Environment = &where
-	}
+	*t = t.WithoutKept()
 }
 
 // writeUnjudged writes the trial in its state before its judges begin.

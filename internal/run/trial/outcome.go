@@ -77,17 +77,21 @@ func (x *execution) lowDisk() error {
 	return x.opts.Disk()
 }
 
-// dropOutcome removes the outcome of a cancelled trial, whose agent will run again.
+// dropOutcome removes the outcomes of a cancelled trial, whose agent will run again.
 func (x *execution) dropOutcome(ctx context.Context) {
-	kept := x.Trial.Environment.Outcome
-	if kept == nil || x.Trial.Error == nil || x.Trial.Error.Type != result.Cancelled {
+	if x.Trial.Error == nil || x.Trial.Error.Type != result.Cancelled {
 		return
 	}
 	c, cancel := x.Cleanup(ctx, timing.TeardownTimeout, timing.TeardownGrace)
 	defer cancel()
-	if err := x.opts.Provider.Remove(c, kept.ID); err != nil {
-		x.Warn("the agent's files could not be removed: %s (remove it with %s)", failure.Brief(err, x.Secrets), environment.CleanCommand(x.opts.Provider.Name(), "--kept"))
-		return
+	for _, kept := range x.Trial.Outcomes() {
+		if err := x.opts.Provider.Remove(c, kept.ID); err != nil {
+			x.Warn("the agent's files could not be removed: %s (remove it with %s)", failure.Brief(err, x.Secrets), environment.CleanCommand(x.opts.Provider.Name(), "--kept"))
+			return
+		}
 	}
 	x.Trial.Environment.Outcome = nil
+	for i := range x.Trial.Steps {
+		x.Trial.Steps[i].Outcome = nil
+	}
 }

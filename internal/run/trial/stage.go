@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
@@ -111,7 +112,7 @@ func newStage(x *execution, t *task.Task, calls *access.Calls) *stage {
 		},
 	}}}
 	where := *x.Trial.Environment
-	where.Verifier = nil
+	where.Verifier, where.Outcome = nil, nil
 	s.run.Trial = result.Trial{Key: x.Trial.Key, Environment: &where}
 	s.run.Trial.Timestamps.StartedAt = result.Stamp(s.run.Began)
 	s.run.Deadlines.Retry = s.run.RecordRetry
@@ -131,6 +132,9 @@ func (s *stage) steps() []step {
 		steps = append(steps, step{"collect state", s.run.collectState}.when(s.isReady))
 	}
 	steps = append(steps, step{"keep artifacts", s.run.keepArtifacts}.when(s.isReady))
+	if s.run.job.Environment.Keep == config.KeepOutcome {
+		steps = append(steps, step{"keep outcome", s.run.keepOutcome}.when(s.isReady))
+	}
 	if s.run.judged {
 		steps = append(steps, step{"keep changes", s.run.keepChanges})
 	}

@@ -40,7 +40,11 @@ func (r *Runner) Visit(ctx context.Context, spec Spec, dir string, visit Visit) 
 	}
 	spec.Judges, spec.GroupJudges = nil, nil
 	if steps := spec.Task.Steps(); len(steps) > 0 {
-		spec.Task = steps[0] // the visit is of the first step
+		at := 0 // the visit is of the first step
+		if spec.Again != nil {
+			at = min(max(len(spec.Again.Before.Steps), 1), len(steps)) - 1 // what was kept is of the last one that ran
+		}
+		spec.Task = steps[at]
 	}
 	out = r.run(ctx, spec, dir, v)
 	return out, v.entered, v.err

@@ -156,12 +156,7 @@ func (s Source) Take(t result.Trial) Found {
 	}
 	t.Reused = &mark
 	t = t.WithoutGroups("") // the other trials of its task may differ here
-	if t.Environment != nil {
-		where := *t.Environment
-		where.Preserved, where.Outcome = false, nil // the kept files belong to the other job
-		t.Environment = &where
-	}
-	return Found{Trial: t, source: s}
+	return Found{Trial: t.WithoutKept(), source: s}
 }
 
 // openTrial opens a trial's directory. It follows no link.

@@ -123,9 +123,29 @@ func Of(name string, t *result.Trial) result.StepRun {
 		}
 	}
 	if t.Environment != nil {
-		s.Verifier = t.Environment.Verifier
+		s.Verifier, s.Outcome = t.Environment.Verifier, t.Environment.Outcome
 	}
 	return s
+}
+
+// Trial returns step number i, from 0, of a trial as a trial: what it left, and how it ended.
+func Trial(t result.Trial, i int) result.Trial {
+	s := t.Steps[i]
+	out := result.Trial{
+		Key: t.Key, TaskDigest: t.TaskDigest, AgentDigest: t.AgentDigest, Reused: t.Reused, Reverified: t.Reverified,
+		Reward: s.Reward, Rewards: s.Rewards, Error: s.Error, Artifacts: s.Artifacts,
+	}
+	out.Timestamps.StartedAt, out.Timestamps.EndedAt = s.StartedAt, s.EndedAt
+	out.Durations.AgentExecutionSec, out.Durations.VerifierSec = s.AgentExecutionSec, s.VerifierSec
+	if t.Environment != nil {
+		where := *t.Environment
+		where.Outcome, where.Verifier = s.Outcome, s.Verifier
+		if i < len(t.Steps)-1 { // it went on
+			where.Preserved = false
+		}
+		out.Environment = &where
+	}
+	return out
 }
 
 // Add adds a step s, which ran as a trial with the result ran, to the result of its trial, except
@@ -154,7 +174,11 @@ func Add(t *result.Trial, s result.StepRun, ran *result.Trial) {
 	}
 	t.Artifacts = s.Artifacts // as the last step left them
 	addTimes(t, ran)
-	if t.Environment != nil && s.Verifier != nil {
+	if t.Environment == nil {
+		return
+	}
+	t.Environment.Outcome = s.Outcome
+	if s.Verifier != nil {
 		t.Environment.Verifier = s.Verifier
 	}
 }
