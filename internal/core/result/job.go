@@ -205,21 +205,21 @@ var MetricTypes = []string{"sum", "min", "max", "mean"}
 // Summarize depends only on its arguments: run, report and merge all get their numbers from it.
 // Source: specification, "Job result.json".
 func Summarize(plan Plan, trials []Trial) Job {
-	byKey := index(trials)
+	own := plan.Own()
+	found := Find(own, trials)
 	job := begun(plan)
-	job.Unchanged = unchangedSince(plan, byKey)
+	job.Unchanged = unchangedSince(found)
 	var all Tally
 	agents := map[string]*Tally{}
 	known := map[Experiment]int{}
-	own := plan.Own()
-	job.Results = make([]Outcome, 0, min(len(own), len(byKey)))
-	for _, key := range own {
+	job.Results = make([]Outcome, 0, min(len(own), len(trials)))
+	for i, key := range own {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
 			perAgent = &Tally{}
 			agents[key.Agent] = perAgent
 		}
-		trial := byKey[key]
+		trial := found[i]
 		if trial == nil {
 			job.Skipped = append(job.Skipped, key)
 			all.Skip()
@@ -251,7 +251,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 	job.Summary = all.Summary(plan.Metrics)
 	job.CostsAtLeast = job.Costs.AtLeast()
 	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
-	counts := countAttempts(plan.Own(), byKey)
+	counts := countAttempts(own, found)
 	job.PassK = passK(counts)
 	for name, t := range agents {
 		s := t.Summary(plan.Metrics)
@@ -323,15 +323,16 @@ func confirmations(planned []Key, trials []Trial) []*Trial {
 
 // Groups returns a summary for each agent and dataset, sorted by both.
 func Groups(plan Plan, trials []Trial) []Group {
-	byKey := index(trials)
+	own := plan.Own()
+	found := Find(own, trials)
 	type pair struct{ agent, dataset string }
 	tallies := map[pair]*Tally{}
-	for _, key := range plan.Own() {
+	for i, key := range own {
 		p := pair{key.Agent, key.Dataset}
 		if tallies[p] == nil {
 			tallies[p] = &Tally{}
 		}
-		if trial := byKey[key]; trial != nil {
+		if trial := found[i]; trial != nil {
 			tallies[p].Add(*trial)
 		} else {
 			tallies[p].Skip()
@@ -344,7 +345,7 @@ func Groups(plan Plan, trials []Trial) []Group {
 		}
 		tallies[p].Add(*trial)
 	}
-	counts := countAttempts(plan.Own(), byKey)
+	counts := countAttempts(own, found)
 	groups := make([]Group, 0, len(tallies))
 	for p, t := range tallies {
 		s := t.Summary(plan.Metrics)
@@ -357,16 +358,31 @@ func Groups(plan Plan, trials []Trial) []Group {
 	return groups
 }
 
-// index returns trials by key, without confirmation attempts. It points into trials, which may be a
-// hundred thousand.
-func index(trials []Trial) map[Key]*Trial {
+// Find returns the first trial with each of the keys, without confirmation attempts; nil where
+// there is none. It points into trials. keys have no duplicates.
+func Find(keys []Key, trials []Trial) []*Trial {
+	found := make([]*Trial, len(keys))
+	next := 0
+	for i, key := range keys { // a job's trials usually have the order of its plan
+		if next < len(trials) && trials[next].Key == key && !trials[next].Confirmation {
+			found[i] = &trials[next]
+			next++
+		}
+	}
+	rest := trials[next:]
+	if !slices.ContainsFunc(rest, func(t Trial) bool { return !t.Confirmation }) {
+		return found
+	}
 	byKey := make(map[Key]*Trial, len(trials))
 	for i := range trials {
 		if t := &trials[i]; byKey[t.Key] == nil && !t.Confirmation {
 			byKey[t.Key] = t
 		}
 	}
-	return byKey
+	for i, key := range keys {
+		found[i] = byKey[key]
+	}
+	return found
 }
 
 // Seconds returns d in seconds, rounded to the millisecond, as all durations in result files are.

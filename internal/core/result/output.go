@@ -1,7 +1,6 @@
 package result
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -177,6 +176,9 @@ func timingOf(t Trial) OutputTiming {
 
 // CompareEnd orders trials by their end, and then by key. The lines of outputs.jsonl have this
 // order.
-func CompareEnd(a, b Trial) int {
-	return cmp.Or(a.Timestamps.EndedAt.Compare(b.Timestamps.EndedAt), a.Key.Compare(b.Key))
+func CompareEnd(a, b *Trial) int {
+	if c := a.Timestamps.EndedAt.Compare(b.Timestamps.EndedAt); c != 0 {
+		return c
+	}
+	return a.Key.Compare(b.Key)
 }

@@ -71,16 +71,17 @@ type attemptCounts struct {
 	planned, completed, passed int
 }
 
-// countAttempts counts the attempts at each task, sorted by agent, dataset and task. It returns nil
-// if no task has a second attempt, because pass@1 is the pass rate.
-func countAttempts(keys []Key, byKey map[Key]*Trial) []attemptCounts {
+// countAttempts counts the attempts at each task, sorted by agent, dataset and task. trials are
+// those of keys; nil for one without a result. It returns nil if no task has a second attempt,
+// because pass@1 is the pass rate.
+func countAttempts(keys []Key, trials []*Trial) []attemptCounts {
 	if !slices.ContainsFunc(keys, func(k Key) bool { return k.Attempt > 1 }) {
 		return nil
 	}
 	index := map[Key]int{}
 	var all []attemptCounts
-	for _, key := range keys {
-		t := byKey[key]
+	for n, key := range keys {
+		t := trials[n]
 		key.Attempt = 0
 		i, ok := index[key]
 		if !ok {

@@ -56,11 +56,10 @@ func (j *Job) UnchangedSince(d *Diff) bool {
 	return j.Unchanged != "" && (d == nil || d.Base.Commit != nil && *d.Base.Commit == j.Unchanged)
 }
 
-// unchangedSince returns Job.Unchanged.
-func unchangedSince(plan Plan, trials map[Key]*Trial) string {
+// unchangedSince returns Job.Unchanged. trials are those of the plan; nil for one without a result.
+func unchangedSince(trials []*Trial) string {
 	commit := ""
-	for _, key := range plan.Own() {
-		t := trials[key]
+	for _, t := range trials {
 		if t == nil || t.Reused == nil || !commitID.MatchString(t.Reused.Commit) || commit != "" && t.Reused.Commit != commit {
 			return ""
 		}

@@ -16,8 +16,8 @@ func (t Trial) EndedUnreachable() bool { return t.Error != nil && t.Error.Unreac
 func UnreachableText(trials []Trial) string {
 	counts := map[ErrorType]int{}
 	total := 0
-	for _, t := range trials {
-		if t.EndedUnreachable() {
+	for i := range trials {
+		if t := &trials[i]; t.EndedUnreachable() {
 			total++
 			counts[t.Error.Type]++
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // USD is an amount of US dollars that may be unknown. The zero USD means that no amount was
@@ -80,6 +81,14 @@ func (u USD) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON decodes a number or null.
 func (u *USD) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*u = USD{}
+		return nil
+	}
+	if n, err := strconv.ParseFloat(string(data), 64); err == nil { // a result has several of them, and json.Unmarshal takes longer
+		*u = Dollars(n)
+		return nil
+	}
 	var amount *float64
 	if err := json.Unmarshal(data, &amount); err != nil {
 		return fmt.Errorf("an amount of US dollars: %w", err)

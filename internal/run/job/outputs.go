@@ -160,7 +160,7 @@ func WriteOutputs(w io.Writer, dir string, plan result.Plan, trials []result.Tri
 	for i := range trials {
 		order[i] = &trials[i]
 	}
-	slices.SortFunc(order, func(a, b *result.Trial) int { return result.CompareEnd(*a, *b) })
+	slices.SortFunc(order, result.CompareEnd)
 	buffered := bufio.NewWriterSize(w, 1<<18)
 	for _, t := range order {
 		line, err := lineOf(dir, plan, *t, prompt(t.Dataset, t.Task))
