@@ -187,10 +187,8 @@ func (c Case) FirstFailure() *result.Trial {
 // plan does not name are ignored, as is a second result with the same key.
 func Cases(in Input) []Case {
 	type name struct{ agent, dataset, task string }
-	trials := make(map[result.Key]*result.Trial, len(in.Trials))
-	for i := len(in.Trials) - 1; i >= 0; i-- {
-		trials[in.Trials[i].Key] = &in.Trials[i]
-	}
+	own := in.Plan.Own()
+	trials := result.Find(own, in.Trials)
 	paths, quarantined, diffs := map[name]string{}, map[name]*gate.Quarantined{}, map[name]*result.TaskDiff{}
 	for _, t := range in.Plan.Tasks {
 		paths[name{dataset: t.Dataset, task: t.Task}] = cleanPath(t.Path)
@@ -206,7 +204,7 @@ func Cases(in Input) []Case {
 	confirmations := result.ConfirmedTasks(in.Job)
 	var cases []Case
 	at := map[name]int{}
-	for _, key := range in.Plan.Own() {
+	for k, key := range own {
 		n := name{key.Agent, key.Dataset, key.Task}
 		i, ok := at[n]
 		if !ok {
@@ -218,7 +216,7 @@ func Cases(in Input) []Case {
 				Path: paths[task], Diff: diffs[n], Quarantine: quarantined[task], Confirmation: confirmations[key.Unnumbered()],
 			})
 		}
-		cases[i].Attempts = append(cases[i].Attempts, Attempt{Key: key, Trial: trials[key]})
+		cases[i].Attempts = append(cases[i].Attempts, Attempt{Key: key, Trial: trials[k]})
 	}
 	for i := range cases {
 		slices.SortFunc(cases[i].Attempts, func(a, b Attempt) int { return a.Key.Compare(b.Key) })
@@ -278,13 +276,26 @@ func cleanPath(p string) string {
 // Problems returns the cases that a reader should see first: those that got worse and those that
 // did not pass. The most important come first, those in quarantine last. cases is not changed.
 func Problems(cases []Case) []Case {
-	var problems []Case
-	for _, c := range cases {
-		if c.severity() < fine {
-			problems = append(problems, c)
+	type problem struct {
+		severity int
+		c        *Case
+	}
+	var found []problem
+	for i := range cases {
+		if s := cases[i].severity(); s < fine {
+			found = append(found, problem{s, &cases[i]})
 		}
 	}
-	slices.SortStableFunc(problems, func(a, b Case) int { return cmp.Or(cmp.Compare(a.severity(), b.severity()), compareCases(a, b)) })
+	slices.SortStableFunc(found, func(a, b problem) int {
+		if a.severity != b.severity {
+			return cmp.Compare(a.severity, b.severity)
+		}
+		return compareCases(*a.c, *b.c)
+	})
+	problems := make([]Case, len(found))
+	for i, p := range found {
+		problems[i] = *p.c
+	}
 	return problems
 }
 

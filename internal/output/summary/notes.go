@@ -31,7 +31,7 @@ func (s *summary) notes() []string {
 func (s *summary) bases() []string {
 	trials := map[string]int{}
 	instead := map[string]map[string]int{} // number of trials by base and description
-	for _, t := range s.Trials {
+	for _, t := range s.trials {
 		if t.Environment == nil || t.Environment.Base == nil || t.Environment.Base.Asked {
 			continue
 		}
@@ -63,7 +63,7 @@ var limitNames = map[string]string{"cpus": "CPU", "pids": "process"}
 // unenforced returns a note for each limit that a provider could not apply.
 func (s *summary) unenforced() []string {
 	counts := map[string]int{}
-	for _, t := range s.Trials {
+	for _, t := range s.trials {
 		if t.Environment == nil {
 			continue
 		}
@@ -80,7 +80,7 @@ func (s *summary) unenforced() []string {
 
 // omitted lists the trials whose logs were cut or left out.
 func (s *summary) omitted() []string {
-	trials := s.where(func(t result.Trial) bool { return len(t.Omitted) > 0 })
+	trials := s.where(func(t *result.Trial) bool { return len(t.Omitted) > 0 })
 	if len(trials) == 0 {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (s *summary) omitted() []string {
 // warnings counts the warnings of the trials and quotes the first. It leaves out trials that ended
 // with their provider.
 func (s *summary) warnings() []string {
-	trials := s.where(func(t result.Trial) bool { return len(t.Warnings) > 0 && !t.EndedUnreachable() })
+	trials := s.where(func(t *result.Trial) bool { return len(t.Warnings) > 0 && !t.EndedUnreachable() })
 	if len(trials) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (s *summary) warnings() []string {
 
 // kept lists the preserved environments, with the commands to enter and to remove them.
 func (s *summary) kept() []string {
-	trials := s.where(func(t result.Trial) bool { return t.Environment != nil && t.Environment.Preserved })
+	trials := s.where(func(t *result.Trial) bool { return t.Environment != nil && t.Environment.Preserved })
 	if len(trials) == 0 {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (s *summary) kept() []string {
 
 // outcomes counts the outcomes that were kept, with the command to remove them.
 func (s *summary) outcomes() []string {
-	trials := s.where(func(t result.Trial) bool { return t.Environment != nil && len(t.Outcomes()) > 0 })
+	trials := s.where(func(t *result.Trial) bool { return t.Environment != nil && len(t.Outcomes()) > 0 })
 	if len(trials) == 0 {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (s *summary) outcomes() []string {
 
 // cleanKept returns the command that removes the kept environments. It names the provider unless
 // that is the default.
-func cleanKept(trials []result.Trial) string {
+func cleanKept(trials []*result.Trial) string {
 	if provider := trials[0].Environment.Provider; plainID.MatchString(provider) {
 		return environment.CleanCommand(provider, "--kept")
 	}
@@ -174,6 +174,11 @@ func enter(e result.Environment) string {
 
 func (s *summary) note(text string) string { return s.styles.Dim.Render("note:") + " " + text }
 
-func (s *summary) where(is func(result.Trial) bool) []result.Trial {
-	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool { return !is(t) })
+func (s *summary) where(is func(*result.Trial) bool) (trials []*result.Trial) {
+	for _, t := range s.trials {
+		if is(t) {
+			trials = append(trials, t)
+		}
+	}
+	return trials
 }

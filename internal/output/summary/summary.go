@@ -54,6 +54,7 @@ const (
 // all text is sanitized, and no line begins with it (see untrusted.Line).
 type summary struct {
 	Input
+	trials    []*result.Trial // by key
 	styles    termtext.Styles
 	width     int
 	sections  [][]string
@@ -72,9 +73,7 @@ func Write(w io.Writer, in Input, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	in.Trials = slices.Clone(in.Trials)
-	slices.SortFunc(in.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
-	s := &summary{Input: in, styles: termtext.NewStyles(color), width: max(width, 20)}
+	s := &summary{Input: in, trials: byKey(in.Trials), styles: termtext.NewStyles(color), width: max(width, 20)}
 	s.add(append(s.headline(), s.tasks()...))
 	s.add(s.table())
 	s.add(s.usage())
@@ -99,6 +98,17 @@ func Write(w io.Writer, in Input, color bool, width int) {
 		}
 	}
 	_, _ = io.WriteString(w, b.String())
+}
+
+// byKey returns trials in the order of their keys. A job may have so many that copies of them would
+// take more memory than all of its reports.
+func byKey(trials []result.Trial) []*result.Trial {
+	sorted := make([]*result.Trial, len(trials))
+	for i := range trials {
+		sorted[i] = &trials[i]
+	}
+	slices.SortFunc(sorted, func(a, b *result.Trial) int { return a.Key.Compare(b.Key) })
+	return sorted
 }
 
 func (s *summary) add(lines []string) {
@@ -192,9 +202,9 @@ func (s *summary) tasks() []string {
 // unexpected returns the trials whose failures need an explanation: not those that ended with their
 // provider, which have one sentence for all, and not those in which nop got less than 1, as it
 // should.
-func (s *summary) unexpected() []result.Trial {
-	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool {
-		return t.EndedUnreachable() || t.Agent == agent.Nop && t.Error == nil
+func (s *summary) unexpected() []*result.Trial {
+	return s.where(func(t *result.Trial) bool {
+		return !t.EndedUnreachable() && (t.Agent != agent.Nop || t.Error != nil)
 	})
 }
 
@@ -233,7 +243,7 @@ func (s *summary) failures(reasons []report.Reason) {
 	for _, g := range groups[:min(len(groups), maxKinds)] {
 		lines := []string{s.styles.Bad.Render("✗ "+g.kind) + " (" + plural.Count(g.trials, "trial") + ")"}
 		if g.kind != string(result.Cancelled) {
-			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) []string { return append([]string{"  " + s.dir(t.Key)}, s.steps(t)...) })...)
+			lines = append(lines, s.why(g.reasons, maxExamples, func(t *result.Trial) []string { return append([]string{"  " + s.dir(t.Key)}, s.steps(t)...) })...)
 		}
 		s.add(lines)
 	}
@@ -244,7 +254,7 @@ func (s *summary) failures(reasons []report.Reason) {
 
 // why explains failures of one kind: for each reason the message, the trials, at most room of them,
 // and the end of the log.
-func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial) []string) []string {
+func (s *summary) why(reasons []report.Reason, room int, entry func(*result.Trial) []string) []string {
 	var lines []string
 	last := ""
 	logs := 0
@@ -316,7 +326,7 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 	reasons = slices.DeleteFunc(slices.Clone(reasons), func(r report.Reason) bool { return r.Kind != report.BelowOne })
 	var lines []string
 	free := 0
-	for _, t := range s.Trials {
+	for _, t := range s.trials {
 		if t.Agent == agent.Nop && t.Passed() {
 			free++
 		}
@@ -332,10 +342,10 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 		total += len(r.Trials)
 	}
 	lines = append(lines, s.styles.Warn.Render(plural.Count(total, "trial")+" completed without passing"))
-	return append(lines, s.why(reasons, maxNotPassed, func(t result.Trial) []string {
+	return append(lines, s.why(reasons, maxNotPassed, func(t *result.Trial) []string {
 		entry := append([]string{fmt.Sprintf("  %-5s  %s", termtext.Number(*t.Reward), s.dir(t.Key))}, s.steps(t)...)
 		doubts := 0
-		for _, run := range report.Doubts(t) {
+		for _, run := range report.Doubts(*t) {
 			if doubts++; doubts <= maxDoubts {
 				entry = append(entry, termtext.CutEnd("         "+untrusted.Line(fmt.Sprintf("judge %s, score %s: %s", run.Name, termtext.Number(*run.Score), run.Reason)), s.width))
 			}
@@ -345,11 +355,11 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 }
 
 // steps returns a line with the steps of a trial, if its task has steps.
-func (s *summary) steps(t result.Trial) []string {
+func (s *summary) steps(t *result.Trial) []string {
 	if len(t.Steps) == 0 {
 		return nil
 	}
-	return []string{termtext.CutEnd("         steps: "+untrusted.Line(report.Steps(t)), s.width)}
+	return []string{termtext.CutEnd("         steps: "+untrusted.Line(report.Steps(*t)), s.width)}
 }
 
 func (s *summary) results() []string {

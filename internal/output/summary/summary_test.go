@@ -212,7 +212,7 @@ note: 1 trial did NOT run on the image asked for, but on
 				passed.Environment = &env
 				trials = append(trials, passed)
 			}
-			s := &summary{Input: job(nil, trials), width: 100}
+			s := &summary{trials: byKey(trials), width: 100}
 			if got := strings.Join(s.notes(), "\n"); got != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}

@@ -9,7 +9,7 @@ import (
 
 // environments returns notes about trials that ran on something other than the image that was asked
 // for, because their numbers are not comparable with others.
-func (p *Page) environments() []string {
+func environments(in report.Input) []string {
 	type other struct {
 		actual, reason string
 		asked          bool
@@ -17,7 +17,8 @@ func (p *Page) environments() []string {
 	bases, limits := map[other]int{}, map[string]int{}
 	var order []other
 	var kinds []string
-	for _, t := range p.in.Trials {
+	for i := range in.Trials {
+		t := &in.Trials[i]
 		if t.Environment == nil {
 			continue
 		}

@@ -25,7 +25,7 @@ func (p *Page) Failures(heading string) string {
 		parts = append(parts, text+".")
 	}
 	left := p.detail.Excerpts
-	for _, group := range p.byKind() {
+	for _, group := range p.kinds {
 		parts = append(parts, heading+" "+group.kind+": "+report.Plural(len(group.cases), "task"))
 		shown := group.cases[:min(len(group.cases), left)]
 		left -= len(shown)
@@ -41,10 +41,10 @@ func (p *Page) Failures(heading string) string {
 
 // byKind groups problems by type of error. The group with the most important case comes first. What
 // ended with its provider is left out.
-func (p *Page) byKind() []failures {
+func byKind(problems []report.Case) []failures {
 	var groups []failures
 	at := map[string]int{}
-	for _, c := range report.Problems(p.cases) {
+	for _, c := range problems {
 		t := c.FirstFailure()
 		if t == nil || t.EndedUnreachable() {
 			continue

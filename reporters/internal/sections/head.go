@@ -15,9 +15,7 @@ import (
 )
 
 // Title returns the heading: how the job ended, without any text from outside.
-func (p *Page) Title() string {
-	return "## " + p.in.Title(p.cases) + "\n"
-}
+func (p *Page) Title() string { return p.title }
 
 // Reason returns the missing parts of the job, the gate's reason, and the baseline.
 func (p *Page) Reason() string {
@@ -262,7 +260,7 @@ func (p *Page) Checks() string {
 		}
 		text += "\n🔒 " + name(q.Dataset+"/"+q.Task) + " is not gated until " + words(q.Until) + ": " + words(q.Reason) + "\n"
 	}
-	if notes := list(slices.Concat(v.Notes, p.notes(), p.environments())); notes != "" {
+	if notes := list(slices.Concat(v.Notes, p.notes(), p.odd)); notes != "" {
 		text += "\n" + notes
 	}
 	return text

@@ -30,11 +30,19 @@ const OpenRows = 20
 
 // Page makes the sections for a job.
 type Page struct {
-	in           report.Input
-	cases        []report.Case
-	detail       Detail
-	many         struct{ agents, datasets bool } // more than one, so tables have a column for them
-	explanations map[result.Key]explanation      // read once for all levels of detail
+	in     report.Input
+	cases  []report.Case
+	detail Detail
+	many   struct{ agents, datasets bool } // more than one, so tables have a column for them
+
+	// What follows is the same at all levels of detail, of which a large job needs many until one
+	// fits.
+	title        string
+	problems     []report.Case // see report.Problems
+	kinds        []failures
+	moved, other []changed // see changes
+	odd          []string  // see environments
+	explanations map[result.Key]explanation
 }
 
 // explanation is what a trial's files explain.
@@ -60,11 +68,7 @@ func (p *Page) explain(t result.Trial) explanation {
 // number of rows that still fits. If none fits, it returns the title line, and if that is too long,
 // nothing.
 func Fit(in report.Input, limit int, details []Detail, render func(*Page) string) string {
-	p := &Page{in: in, cases: report.Cases(in), explanations: map[result.Key]explanation{}}
-	for _, c := range p.cases {
-		p.many.agents = p.many.agents || c.Agent != p.cases[0].Agent
-		p.many.datasets = p.many.datasets || c.Dataset != p.cases[0].Dataset
-	}
+	p := newPage(in)
 	for i, d := range details {
 		p.detail = d
 		text := render(p)
@@ -80,6 +84,19 @@ func Fit(in report.Input, limit int, details []Detail, render func(*Page) string
 		return title
 	}
 	return ""
+}
+
+// newPage returns a page without a level of detail.
+func newPage(in report.Input) *Page {
+	p := &Page{in: in, cases: report.Cases(in), explanations: map[result.Key]explanation{}}
+	for _, c := range p.cases {
+		p.many.agents = p.many.agents || c.Agent != p.cases[0].Agent
+		p.many.datasets = p.many.datasets || c.Dataset != p.cases[0].Dataset
+	}
+	p.title, p.problems, p.odd = "## "+in.Title(p.cases)+"\n", report.Problems(p.cases), environments(in)
+	p.kinds = byKind(p.problems)
+	p.moved, p.other = changes(in, p.cases)
+	return p
 }
 
 // fill returns the page with as many rows as fit, fewer than tooMany and not fewer than text has,
@@ -204,10 +221,15 @@ func telling(head []string, rows [][]string) ([]string, [][]string) {
 // changing are the columns of tables of changes that may have nothing to say.
 var changing = map[string]bool{">Change": true, ">Cost change": true, ">Time change": true, ">change": true}
 
-// first returns as many rows as the level of detail allows, and a sentence about the others.
-func (p *Page) first(rows [][]string) (kept [][]string, more string) {
-	if len(rows) <= p.detail.Rows {
-		return rows, ""
+// first returns as many of n rows as the level of detail allows, and a sentence about the others.
+// row returns one of them.
+func (p *Page) first(n int, row func(i int) []string) (kept [][]string, more string) {
+	shown := min(n, p.detail.Rows)
+	for i := range shown {
+		kept = append(kept, row(i))
 	}
-	return rows[:p.detail.Rows], "\n… and " + report.Count(len(rows)-p.detail.Rows) + " more.\n"
+	if shown < n {
+		more = "\n… and " + report.Count(n-shown) + " more.\n"
+	}
+	return kept, more
 }

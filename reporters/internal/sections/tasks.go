@@ -29,40 +29,62 @@ var stateSign = map[report.State]string{
 	report.Skipped: "⚪ not run", report.Unverified: "⚪ not judged",
 }
 
+// changed is a task that changed since the baseline.
+type changed struct {
+	*result.TaskDiff
+	of report.Case // without content if the job does not have the task
+}
+
+// changes returns the tasks that a row is worth, the most important first: those that got better or
+// worse, and the others.
+func changes(in report.Input, cases []report.Case) (moved, other []changed) {
+	if in.Diff == nil {
+		return nil, nil
+	}
+	of := make(map[*result.TaskDiff]int, len(cases))
+	for i, c := range cases {
+		of[c.Diff] = i
+	}
+	for _, change := range result.Changes {
+		if !worthARow(change) {
+			continue
+		}
+		for i := range in.Diff.Tasks {
+			one := changed{TaskDiff: &in.Diff.Tasks[i]}
+			if one.Change != change {
+				continue
+			}
+			if n, ok := of[one.TaskDiff]; ok {
+				one.of = cases[n]
+			}
+			if newOrOld(change) {
+				other = append(other, one)
+			} else {
+				moved = append(moved, one)
+			}
+		}
+	}
+	return moved, other
+}
+
 // Changes returns how tasks changed since the baseline, the most important first. Those that did
 // not change are left out.
 func (p *Page) Changes() string {
 	if p.in.Diff == nil {
 		return ""
 	}
-	type key struct{ agent, dataset, task string }
-	cases := map[key]report.Case{}
-	for _, c := range p.cases {
-		cases[key{c.Agent, c.Dataset, c.Task}] = c
-	}
-	var moved, other [][]string
-	for _, change := range result.Changes {
-		for _, d := range p.in.Diff.Tasks {
-			if d.Change != change || !worthARow(change) {
-				continue
-			}
-			row := p.changeRow(d, cases[key{d.Agent, d.Dataset, d.Task}])
-			if newOrOld(change) {
-				other = append(other, row)
-			} else {
-				moved = append(moved, row)
-			}
-		}
-	}
 	counts := p.changeCounts()
 	if counts == "" {
 		return ""
 	}
 	head := p.head("", "Task", ">Result", ">Change", ">Cost change", ">Time change")
-	kept, more := p.first(moved)
-	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", p.long(telling(head, kept)), more, p.verdicts(func(d result.TaskDiff) report.Case { return cases[key{d.Agent, d.Dataset, d.Task}] }))
-	if kept, more := p.first(other); len(kept) > 0 {
-		text = Join(text, Details(report.Plural(len(other), "task")+" with nothing to compare", Join(table(telling(head, kept)), more)))
+	rowsOf := func(tasks []changed) ([][]string, string) {
+		return p.first(len(tasks), func(i int) []string { return p.changeRow(*tasks[i].TaskDiff, tasks[i].of) })
+	}
+	kept, more := rowsOf(p.moved)
+	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", p.long(telling(head, kept)), more, p.verdicts())
+	if kept, more := rowsOf(p.other); len(kept) > 0 {
+		text = Join(text, Details(report.Plural(len(p.other), "task")+" with nothing to compare", Join(table(telling(head, kept)), more)))
 	}
 	return text
 }
@@ -76,24 +98,18 @@ const (
 
 // verdicts returns what judges said about tasks that changed sides, the most important first;
 // nothing without judges. Reasons are hostile.
-func (p *Page) verdicts(caseOf func(result.TaskDiff) report.Case) string {
+func (p *Page) verdicts() string {
 	var lines []string
 	tasks, left := 0, 0
-	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
-		for _, d := range p.in.Diff.Tasks {
-			if d.Change != change {
-				continue
-			}
-			c := caseOf(d)
-			said := p.saidOf(c)
-			switch {
-			case len(said) == 0:
-			case tasks == min(maxVerdictTasks, p.detail.Rows):
-				left++
-			default:
-				tasks++
-				lines = append(append(lines, "- "+p.task(d.Task, c.Path)), said...)
-			}
+	for _, t := range p.moved {
+		said := p.saidOf(t.of)
+		switch {
+		case len(said) == 0:
+		case tasks == min(maxVerdictTasks, p.detail.Rows):
+			left++
+		default:
+			tasks++
+			lines = append(append(lines, "- "+p.task(t.Task, t.of.Path)), said...)
 		}
 	}
 	if tasks == 0 {
@@ -265,22 +281,22 @@ func (p *Page) task(task, path string) string {
 // Failed returns the tasks that did not pass: without a baseline all of them, with one those that
 // are not listed elsewhere.
 func (p *Page) Failed() string {
-	var rows [][]string
-	for _, c := range report.Problems(p.cases) {
+	var cases []int // of the problems
+	for i, c := range p.problems {
 		if c.Diff == nil || !worthARow(c.Change()) {
-			rows = append(rows, p.caseRow(c))
+			cases = append(cases, i)
 		}
 	}
-	if len(rows) == 0 {
+	if len(cases) == 0 {
 		return ""
 	}
-	kept, more := p.first(rows)
+	kept, more := p.first(len(cases), func(i int) []string { return p.caseRow(p.problems[cases[i]]) })
 	open := p.long
 	if p.in.Diff != nil { // all of it is folded
 		open = table
 	}
 	text := Join(open(p.caseHead(), kept), more)
-	title := report.Plural(len(rows), "task") + " did not pass"
+	title := report.Plural(len(cases), "task") + " did not pass"
 	if p.in.Diff == nil {
 		return Join("### "+title, text)
 	}
