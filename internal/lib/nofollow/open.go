@@ -1,6 +1,7 @@
 package nofollow
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -173,9 +174,15 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer // of the right size: the plan of a large job has many megabytes
+	data.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(data.Len()) > limit {
 		err = fmt.Errorf("%s: is larger than %d bytes", path, limit)
 	}
-	return data, err
+	return data.Bytes(), err
 }
