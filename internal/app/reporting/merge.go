@@ -49,7 +49,10 @@ func runMerge(ctx context.Context, h *host.Host, req MergeRequest) (*host.Finish
 		base = found
 		return looked.Rounds, looked.Note, err
 	}
-	merged, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: req.Output, Parent: "jobs", Name: req.Name, Base: h.Dir, Move: req.Move, Rounds: rounds})
+	brief := fileOf(req.Report.Files, func(format string) bool { f, _ := h.Formats().Find(format); return f.Page }) == ""
+	merged, err := merge.Run(ctx, merge.Options{
+		Paths: req.Paths, Output: req.Output, Parent: "jobs", Name: req.Name, Base: h.Dir, Move: req.Move, Rounds: rounds, Brief: brief,
+	})
 	if err := asUsage(err); err != nil {
 		return nil, err
 	}
@@ -79,7 +82,7 @@ func asUsage(err error) error {
 // with it.
 func mergeBeside(ctx context.Context, h *host.Host, req *MergeRequest, head merge.Result, end *Ending) error {
 	output := head.Dir + AgainstSuffix(head.Tree.Plan.Beside.Commit)
-	base, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: output, Name: req.Name, Base: h.Dir, Move: req.Move, Baseline: true})
+	base, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: output, Name: req.Name, Base: h.Dir, Move: req.Move, Baseline: true, Brief: true})
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
 		end.Incomplete = append(end.Incomplete, host.Clean("the baseline that ran with this job cannot be merged: "+err.Error()))

@@ -150,7 +150,7 @@ func LookAt(policy gate.Policy, now time.Time, base *FoundBaseline, made merge.M
 // Look looks at the results of all shards of a job. made is nil if the job makes no rounds with
 // looks between its shards.
 func Look(ctx context.Context, h *host.Host, req MergeRequest) (_ *merge.Made, looked Looked, err error) {
-	made, ok, err := merge.Look(ctx, merge.Options{Paths: req.Paths, Name: req.Name, Base: h.Dir})
+	made, ok, err := merge.Look(ctx, merge.Options{Paths: req.Paths, Name: req.Name, Base: h.Dir, Brief: true})
 	for _, note := range made.Notes {
 		host.Linef(h.Output, "note: %s", host.Clean(note))
 	}

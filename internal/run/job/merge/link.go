@@ -77,7 +77,7 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 	for range min(len(batches), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
 		workers.Go(func() error {
 			p := placer{move: m.opts.Move, sums: sums, work: work}
-			p.linker.Skipped = p.skipped.add
+			p.linker.Skipped, p.reader.Brief = p.skipped.add, m.opts.Brief
 			defer func() {
 				mu.Lock()
 				defer mu.Unlock()

@@ -34,6 +34,8 @@ type Options struct {
 	// make (result.Rounds.Upto), and a note if there is something to say. nil: such a job keeps the
 	// rounds of its shards.
 	Rounds func(context.Context, Made) (*result.Rounds, string, error)
+	// Brief reads the results as result.TrialReader.Brief does.
+	Brief bool
 	// Base is the directory that relative paths are relative to. "": the current directory.
 	Base string
 }
