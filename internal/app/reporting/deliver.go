@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/report"
@@ -32,14 +33,23 @@ func CasesIn(files []ReportFile) string {
 	return fileOf(files, func(format string) bool { return format == reporters.Cases })
 }
 
-// WriteReports writes files below the directory of paths, each with its format.
-func WriteReports(paths host.Paths, files []ReportFile, write func(w io.Writer, format string) error) (err error) {
-	for _, file := range files {
-		if failed := writeReport(paths.Path(file.Path), func(w io.Writer) error { return write(w, file.Format) }); failed != nil {
-			err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.Path, failed))
+// WriteReports writes files below the directory of paths, each with its format. write may be called
+// for several files at once; of files with the same path, the last one stays.
+func WriteReports(paths host.Paths, files []ReportFile, write func(w io.Writer, format string) error) error {
+	errs := make([]error, len(files))
+	var work sync.WaitGroup
+	for i, file := range files {
+		if slices.ContainsFunc(files[i+1:], func(later ReportFile) bool { return paths.Path(later.Path) == paths.Path(file.Path) }) {
+			continue
 		}
+		work.Go(func() {
+			if err := writeReport(paths.Path(file.Path), func(w io.Writer) error { return write(w, file.Format) }); err != nil {
+				errs[i] = fmt.Errorf("write the report %s: %w", file.Path, err)
+			}
+		})
 	}
-	return err
+	work.Wait()
+	return errors.Join(errs...)
 }
 
 // deliver writes the requested reports. A failure to write to GitHub is a note for the user, since
