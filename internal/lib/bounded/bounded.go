@@ -43,6 +43,9 @@ func UnmarshalStrict(data []byte, into any, options ...json.Options) error {
 }
 
 func unmarshal(data []byte, into any, options ...json.Options) error {
+	if harmless(data, into) {
+		return json.Unmarshal(data, into, options...)
+	}
 	m, _ := meters.Get().(*meter)
 	defer meters.Put(m)
 	m.begin(0)
@@ -94,6 +97,11 @@ func (m *meter) end(err error) error {
 	return err
 }
 
+// allowed returns how much memory the values of a text of size bytes may take.
+func allowed(size int64) int64 {
+	return free + max(perByte*size, min(perByteOfSmall*size, small))
+}
+
 // count runs before each value is decoded into the target of into. It decodes nothing.
 func (m *meter) count(d *jsontext.Decoder, into any) error {
 	t := reflect.TypeOf(into).Elem()
@@ -101,7 +109,7 @@ func (m *meter) count(d *jsontext.Decoder, into any) error {
 	if t.Kind() == reflect.Map {
 		m.used += mapBytes
 	}
-	if read := d.InputOffset() - m.from; m.used > free && m.used > free+max(perByte*read, min(perByteOfSmall*read, small)) {
+	if read := d.InputOffset() - m.from; m.used > free && m.used > allowed(read) {
 		m.exceeded = true
 		return &jsontext.SyntacticError{Err: ErrAmplified} // by the rules of encoding/json, decoding goes on after another one
 	}
