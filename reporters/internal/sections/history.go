@@ -17,6 +17,9 @@ const (
 // Past says how the agents of the job did in the last runs of the history, in one line for each;
 // with blocks, a block for each run shows its pass rate. It is "" without a history.
 func (p *Page) Past(blocks bool) string {
+	if len(p.in.History) == 0 {
+		return ""
+	}
 	branch := untrusted.Markdown(untrusted.Cut(untrusted.Line(cmp.Or(history.BranchOf(p.in.History), "the history")), 100))
 	now := history.PointOf(p.in.Job, "", "")
 	var names []string
