@@ -58,13 +58,13 @@ func (e *containerEnv) Stop(ctx context.Context) error {
 		return failed(environment.KindTeardown, "kill container", err)
 	}
 	err = e.p.api.ContainerRename(ctx, e.id, keptPrefix+e.id[:12])
-	if err == nil || e.isKept(ctx) { // it may have been stopped before
+	if err == nil || isKept(ctx, e) { // it may have been stopped before
 		return nil
 	}
 	return failed(environment.KindTeardown, "rename container", err)
 }
 
-func (e *containerEnv) isKept(ctx context.Context) bool {
+func isKept(ctx context.Context, e *containerEnv) bool {
 	state, err := e.p.api.ContainerInspect(ctx, e.id)
 	return err == nil && hasKeptName(state.Name)
 }

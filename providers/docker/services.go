@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -350,6 +351,31 @@ func (e *containerEnv) Service(name string) (environment.Environment, bool) {
 		return nil, false
 	}
 	return m.env, true
+}
+
+// StopMain implements environment.ServiceHost: the container is killed, and nothing starts it
+// again.
+func (e *containerEnv) StopMain(ctx context.Context) error {
+	const doing = "stop main"
+	e.tunnel.close()
+	err := persistWhile(ctx, isTransient, func() error { return e.p.api.ContainerKill(ctx, e.id, "KILL") })
+	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
+		return failedInside(environment.KindTeardown, doing, err)
+	}
+	for wait := pollMin / 10; ; wait = min(2*wait, pollMax) { // engines may answer before the end
+		state, err := e.p.api.ContainerInspect(ctx, e.id)
+		switch {
+		case err != nil && !isPassing(err):
+			return failedInside(environment.KindTeardown, doing, err)
+		case err == nil && state.State != nil && !state.State.Running:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return failed(environment.KindTeardown, doing, errors.Join(ctx.Err(), err))
+		case <-time.After(wait):
+		}
+	}
 }
 
 // maxServiceLog bounds what is read of one service's log; the logs of engines that keep files are

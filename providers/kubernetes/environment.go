@@ -29,6 +29,7 @@ type podEnv struct {
 	since           time.Time
 	stopping        atomic.Bool // Stop ends its processes
 	ended           atomic.Bool // Stop or Destroy was called
+	mainEnded       atomic.Bool // StopMain was called: no command may begin
 	early           early
 	group           *group // nil: it has no services
 
@@ -154,12 +155,18 @@ func (e *podEnv) CopyFrom(ctx context.Context, src, dst string, opts environment
 
 // Exec implements environment.Environment.
 func (e *podEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error) {
+	if e.mainEnded.Load() {
+		return -1, lost(false, "main of pod %s was ended by Rollout", e.name)
+	}
 	code, err := e.inContainer.Exec(ctx, script, opts)
 	return code, e.lostNow(err)
 }
 
 // ExecTerminal implements environment.TerminalRunner.
 func (e *podEnv) ExecTerminal(ctx context.Context, script string, opts environment.ExecOptions, t environment.Terminal) (int, error) {
+	if e.mainEnded.Load() {
+		return -1, lost(false, "main of pod %s was ended by Rollout", e.name)
+	}
 	code, err := e.inContainer.ExecTerminal(ctx, script, opts, t)
 	return code, e.lostNow(err)
 }

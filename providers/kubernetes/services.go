@@ -256,6 +256,9 @@ func (g *group) kill(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.running != nil {
+		g.running.End() // nothing is started again
+	}
 	for _, guest := range g.guests {
 		_ = guest.KillAll(ctx) // one that has gone has no processes
 	}
@@ -290,6 +293,27 @@ func (e *podEnv) Service(name string) (environment.Environment, bool) {
 func (e *podEnv) ServiceLogs(_ context.Context, log environment.ServiceLog) error {
 	if e.group != nil {
 		e.group.running.Logs(log)
+	}
+	return nil
+}
+
+// StopMain implements environment.ServiceHost: the guest alone stays, so the pod goes on, and the
+// network that it has.
+func (e *podEnv) StopMain(ctx context.Context) error {
+	doing := "stop main of pod " + e.name
+	if e.group == nil {
+		return &environment.Error{Kind: environment.KindTeardown, Err: errors.New(doing + ": the environment has no services")}
+	}
+	e.mainEnded.Store(true)
+	err := e.group.running.EndMain(ctx)
+	if err == nil {
+		err = e.KillAll(ctx)
+	}
+	if err == nil {
+		err = e.explain(ctx)
+	}
+	if err != nil {
+		return failed(environment.KindTeardown, doing, err)
 	}
 	return nil
 }

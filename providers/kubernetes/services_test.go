@@ -119,6 +119,44 @@ func TestServicesRunInThePod(t *testing.T) {
 	}
 }
 
+// A command of main that is to be restarted is not, once main is stopped; the pod and its services
+// go on.
+func TestStopMain(t *testing.T) {
+	f := newFakeAPI(t)
+	p := f.provider(t, nil)
+	withServices(f, p, nil)
+	s := threeServices()
+	s.Main.Command, s.Main.Restart = []string{"serve"}, true
+	env, err := p.CreateWithServices(t.Context(), fakeOptions(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := environment.StopMain(t.Context(), env); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := env.Exec(t.Context(), ":", environment.ExecOptions{}); environment.KindOf(err) != environment.KindLost {
+		t.Errorf("a command in main: %v", err)
+	}
+	host, _ := environment.As[environment.ServiceHost](env)
+	db, _ := host.Service("db")
+	if _, err := db.Exec(t.Context(), ":", environment.ExecOptions{}); err != nil {
+		t.Errorf("a command in a service: %v", err)
+	}
+	logs := ""
+	err = host.ServiceLogs(t.Context(), func(service string, r io.Reader) {
+		text, _ := io.ReadAll(r)
+		logs += service + ": " + string(text)
+	})
+	if err != nil || logs != "api: hello of api\ndb: hello of db\nmain: hello of \n" {
+		t.Errorf("the logs are %q, %v", logs, err)
+	}
+	if err := errors.Join(env.Stop(t.Context()), env.Destroy(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestServicesThatFailLeaveNoPod(t *testing.T) {
 	f := newFakeAPI(t)
 	p := f.provider(t, nil)

@@ -39,10 +39,10 @@ func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context 
 
 // Retry returns p with retries for transient failures (IsTransient) of BuildImage, PullImage and
 // CreateEnvironment, and of its environments' CopyTo, CopyFrom, Stop and Destroy. This package's
-// functions ImageID, FindSnapshot, SetNetwork and KeepOutcome retry in the same way. Exec is only
-// retried if the command did not begin (ErrNotBegun): a command never runs twice. Everything else
-// happens once: after a failed Snapshot the environment may have ended. If ctx ends during a wait,
-// the error contains both its error and the last failure.
+// functions ImageID, FindSnapshot, SetNetwork, KeepOutcome and StopMain retry in the same way. Exec
+// is only retried if the command did not begin (ErrNotBegun): a command never runs twice.
+// Everything else happens once: after a failed Snapshot the environment may have ended. If ctx ends
+// during a wait, the error contains both its error and the last failure.
 //
 // CopyFrom is retried only if the files of the failed try can be identified: nothing was written,
 // or dst was empty before. Then dst is emptied.

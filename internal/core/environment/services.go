@@ -42,6 +42,22 @@ type ServiceHost interface {
 	// ServiceLogs calls log with the output of each service so far, one after the other. The output
 	// of large logs begins somewhere.
 	ServiceLogs(ctx context.Context, log ServiceLog) error
+	// StopMain ends all processes of the environment's own container for good. The services go on,
+	// except that those which share its network devices may lose their network. When it returns
+	// nil, no such process is left, and none can begin: Exec fails with KindLost. It may be called
+	// twice, and is no end of the environment: Service and ServiceLogs go on, and Stop keeps its
+	// files. Nothing else but ID, Cost and Destroy may be called afterwards.
+	StopMain(ctx context.Context) error
+}
+
+// StopMain calls env's StopMain, with the retries of its provider's Retry. errors.ErrUnsupported is
+// in the chain if env is no ServiceHost.
+func StopMain(ctx context.Context, env Environment) error {
+	host, ok := As[ServiceHost](env)
+	if !ok {
+		return unsupported("stop the container of an environment and not its services")
+	}
+	return policyOf(env).do(ctx, "stop", func() error { return host.StopMain(ctx) })
 }
 
 // ServiceLog reads what a service has printed.

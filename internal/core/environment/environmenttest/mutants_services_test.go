@@ -8,7 +8,7 @@ import (
 )
 
 var serviceMutants = []broken{
-	{"runs no services", []string{"services start in order, have names and keep logs", "a service that fails is named, and leaves no environment"}, hooks{
+	{"runs no services", []string{"services start in order, have names and keep logs", "main stops for good, and the services go on", "a service that fails is named, and leaves no environment"}, hooks{
 		services: func(m *mutant, ctx context.Context, o environment.CreateOptions, _ environment.Services) (environment.Environment, error) {
 			return m.CreateEnvironment(ctx, o)
 		},

@@ -38,6 +38,8 @@ type member struct {
 	guest Guest
 	log   log
 
+	end context.CancelFunc // ends its program for good; nil: it has none
+
 	started, ended, healthy bool
 	code                    int
 	why                     string // it is unhealthy, or could not be started
@@ -225,7 +227,7 @@ func (g *Group) start(ctx context.Context, m *member) {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	g.mu.Lock()
-	g.ends = append(g.ends, end)
+	g.ends, m.end = append(g.ends, end), end
 	g.mu.Unlock()
 	go g.run(life, m, args)
 	if h := m.check(); h != nil && m.Name != environment.MainService {
@@ -344,6 +346,25 @@ func (g *Group) End() {
 	defer g.mu.Unlock()
 	for _, end := range g.ends {
 		end()
+	}
+}
+
+// EndMain ends the command of main, which is not started again, and waits for its end.
+func (g *Group) EndMain(ctx context.Context) error {
+	main := g.members[environment.MainService]
+	for {
+		g.mu.Lock()
+		end, ended, changed := main.end, main.ended, g.changed
+		g.mu.Unlock()
+		if end == nil || ended {
+			return nil
+		}
+		end()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("end the command of main: %w", ctx.Err())
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 func serviceChecks() []suite.Check {
 	return []suite.Check{
 		{Name: "services start in order, have names and keep logs", Run: suite.Needing(suite.ServiceProvider, checkServices)},
+		{Name: "main stops for good, and the services go on", Run: suite.Needing(suite.ServiceProvider, checkStopMain)},
 		{Name: "a service that fails is named, and leaves no environment", Run: suite.Needing(suite.ServiceProvider, checkFailingService)},
 	}
 }
@@ -84,6 +85,55 @@ func checkServices(s *suite.Scene) {
 	}
 	if n := len(s.Listed()); n != 1 {
 		s.Errorf("%d environments are listed, want 1", n)
+	}
+}
+
+// checkStopMain stops main while a detached process of it writes to a volume of a service.
+func checkStopMain(s *suite.Scene) {
+	of := withMain(service(s, "db", "echo begins; exec sleep infinity"))
+	of.Volumes = []string{"data"}
+	for _, sharing := range []*environment.Service{&of.Main, &of.Others[0]} {
+		sharing.Mounts = []environment.ServiceMount{{Volume: "data", Target: "/shared"}}
+	}
+	env, err := createWith(s, of)
+	if err != nil {
+		s.Fatalf("CreateWithServices: %v", err)
+	}
+	defer func() {
+		if err := env.Destroy(s.Ctx); err != nil {
+			s.Errorf("Destroy: %v", err)
+		}
+	}()
+	main := &suite.Env{Environment: env, Scene: s}
+	main.Run(`(setsid bash -c 'while echo x >>/shared/beats; do sleep 0.02; done' >/dev/null 2>&1 </dev/null &)
+		until [ -s /shared/beats ]; do sleep 0.02; done`)
+	for range 2 {
+		if err := environment.StopMain(s.Ctx, env); err != nil {
+			s.Fatalf("StopMain: %v", err)
+		}
+	}
+	host, _ := environment.As[environment.ServiceHost](env)
+	found, ok := host.Service("db")
+	if !ok {
+		s.Fatalf("there is no service db")
+	}
+	db := &suite.Env{Environment: found, Scene: s}
+	s.Equal("what main writes afterwards", db.Run(`before=$(stat -c %s /shared/beats); sleep 0.3; echo $(($(stat -c %s /shared/beats) - before))`), "0\n")
+	dir := s.TempDir()
+	if got, err := found.CopyFrom(s.Ctx, "/shared", dir, environment.ExtractOptions{MaxBytes: 1 << 20, MaxFiles: 10}); err != nil || got.Files != 1 {
+		s.Errorf("CopyFrom of the service: %d files, %v", got.Files, err)
+	}
+	logs := map[string]string{}
+	if err := host.ServiceLogs(s.Ctx, keep(logs)); err != nil || logs["db"] != "begins\n" {
+		s.Errorf("the logs are %q, %v", logs, err)
+	}
+	_, err = env.Exec(s.Ctx, ":", environment.ExecOptions{})
+	s.WantKind("a command in main", err, environment.KindLost)
+	if err := env.Stop(s.Ctx); err != nil {
+		s.Errorf("Stop: %v", err)
+	}
+	if all := s.Listed(); len(all) != 1 || !all[0].Kept {
+		s.Errorf("after Stop, %+v is listed, want one that is kept", all)
 	}
 }
 
