@@ -136,7 +136,7 @@ type Verifier struct {
 	// then; else it is nil.
 	Mode        VerifierMode `toml:"environment_mode" json:",omitempty" enum:"shared,separate" doc:"Whether the tests run in the agent's environment (shared, the default), or in another one (separate), to which only artifacts are carried over. Default with verifier.environment: separate."`
 	Environment *Environment `toml:"-" json:",omitempty"`
-	Collect     []Collect    `toml:"collect" json:",omitempty" most:"20" hint:"write [[verifier.collect]]" doc:"Commands that run in the agent's environment when the agent has ended, before artifacts are copied, for example to dump a database. Failures are warnings."`
+	Collect     []Collect    `toml:"collect" json:",omitempty" most:"20" hint:"write [[verifier.collect]]" doc:"Commands that run in the agent's environment when the agent has ended, before artifacts are copied, for example to dump a database. Those of main and its artifacts come before those of other services. Failures are warnings."`
 	Env         Env          `toml:"env" doc:"Variables of tests/test.sh. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
 }
 

@@ -1,10 +1,8 @@
 package task
 
 import (
-	"cmp"
 	"maps"
 
-	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
@@ -25,9 +23,6 @@ type Collect struct {
 	User       User    `toml:"user" is:"the name or number of a user" hint:"write user = \"agent\", or user = 1000" doc:"Who runs it: a name or a number. Default: the image's user."`
 	Service    string  `toml:"service" json:",omitempty" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" is:"the name of a service" hint:"write service = \"db\"" doc:"The service of docker-compose.yaml in which it runs, with that service's variables, user and directory. Its image needs bash. Default: main."`
 }
-
-// In returns the service in which the command runs.
-func (c Collect) In() string { return cmp.Or(c.Service, environment.MainService) }
 
 // separateAt is the place of the table of the tests' environment.
 var separateAt = fields.Path{"verifier", "environment"}

@@ -1,11 +1,9 @@
 package trial
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -13,10 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
-	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
-	"github.com/org/rollout-action/internal/run/trial/services"
 	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
@@ -37,7 +33,11 @@ type apart struct {
 	// it. nil: it was removed.
 	agents  environment.Environment
 	running bool // agents could not be stopped
-	stays   bool // the agent's environment is used again: its trial has further steps of the task
+	stays   bool // the end of the trial ends the agent's environment: the tests are those of a step
+	needed  bool // further steps of the task, or judges after them, need the agent's environment
+	noMain  bool // main of the agent's environment has been stopped, after its logs were copied
+	// unstopped is why main could not be stopped; nil: it was, or goes on.
+	unstopped error
 }
 
 // newApart returns how the tests of a trial with the plan p run.
@@ -52,51 +52,6 @@ func newApart(p plan) apart {
 	return apart{plan: &p, bundled: bundled}
 }
 
-// collectState runs the task's verifier.collect in the agent's environment. Failures are warnings.
-func (x *execution) collectState(ctx context.Context) {
-	if x.live == nil || !x.NoError() && !x.AgentFailed() {
-		return
-	}
-	commands := slices.Clone(x.spec.Task.Config.Verifier.Collect)
-	slices.SortStableFunc(commands, func(a, b task.Collect) int { // main's first, as in Harbor
-		inMain := func(c task.Collect) int {
-			if c.In() == environment.MainService {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Compare(inMain(a), inMain(b))
-	})
-	for _, c := range commands {
-		if ctx.Err() != nil {
-			return
-		}
-		trouble := &excerpt.Ends{Size: 1 << 10}
-		code, err := runCollect(ctx, x, c, trouble)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			x.Warn("verifier.collect: %q failed: %s", c.Command, failure.Brief(err, x.Secrets))
-		case code != 0:
-			x.Warn("verifier.collect: %q ended with exit code %d: %s", c.Command, code, trouble)
-		}
-	}
-}
-
-// runCollect runs a command of verifier.collect, in its service.
-func runCollect(ctx context.Context, x *execution, c task.Collect, stderr io.Writer) (int, error) {
-	in, err := services.Container(x.live.env, c.In())
-	if err != nil {
-		return -1, err
-	}
-	opts := environment.ExecOptions{User: string(c.User), Stdout: io.Discard, Stderr: stderr, Timeout: timing.Scaled(x.job, c.TimeoutSec)}
-	if c.In() == environment.MainService {
-		opts.Env, opts.WorkDir = x.commandEnv(), x.spec.Task.Config.Environment.WorkDir
-	}
-	return in.Exec(ctx, c.Command, opts)
-}
-
 // moveToTests ends the agent's environment and begins that of the tests, with the artifacts that
 // were kept, if they run apart.
 func (x *execution) moveToTests(ctx context.Context) error {
@@ -104,8 +59,12 @@ func (x *execution) moveToTests(ctx context.Context) error {
 		return nil
 	}
 	if !x.artifactsKept { // before a visit
-		x.collectState(ctx)
+		collectState(ctx, x, true)
 		x.keepArtifacts(ctx)
+		keepServices(ctx, x)
+	}
+	if err := x.tests.unstopped; err != nil {
+		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("main could not be stopped before the state of services is read: %w", err)}
 	}
 	if lost := x.tests.unkept; lost != nil {
 		if lost.Err != nil {
@@ -118,7 +77,9 @@ func (x *execution) moveToTests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.collectAgent(ctx)
+	if !x.tests.noMain { // else they were copied before
+		x.collectAgent(ctx)
+	}
 	if err := x.leaveAgent(ctx); err != nil {
 		return err
 	}

@@ -18,9 +18,10 @@ import (
 )
 
 // collect copies /logs out of the environment in any case, and reads the reward if the tests ended.
-// Of an environment that only the tests have, it copies the verifier's.
+// Of an environment that only the tests have, it copies the verifier's. stopMain has copied those
+// of one whose main is stopped.
 func (x *execution) collect(ctx context.Context) {
-	if x.live == nil || x.startOver != nil {
+	if x.live == nil || x.startOver != nil || x.tests.noMain && !x.tests.moved {
 		return
 	}
 	x.Emit(event.Event{Kind: event.PhaseStarted, Phase: event.Collect})

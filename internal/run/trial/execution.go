@@ -121,7 +121,7 @@ func until(last event.Phase, steps []step) []step {
 func (x *execution) keepSteps() []step {
 	var steps []step
 	if x.spec.Again == nil && len(x.spec.Task.Config.Verifier.Collect) > 0 {
-		steps = append(steps, step{"collect state", x.collectState})
+		steps = append(steps, step{"collect state", func(ctx context.Context) { collectState(ctx, x, true) }})
 	}
 	steps = append(steps, step{"keep artifacts", x.keepArtifacts})
 	if x.spec.Again != nil { // the agent's part is that of the earlier trial
@@ -132,6 +132,9 @@ func (x *execution) keepSteps() []step {
 	}
 	if x.spec.judged() {
 		steps = append(steps, step{"keep changes", x.keepChanges})
+	}
+	if readsServices(x) { // main may be stopped for it
+		steps = append(steps, step{"keep services", func(ctx context.Context) { keepServices(ctx, x) }})
 	}
 	return steps
 }

@@ -162,6 +162,34 @@ verifier.environment_mode = "separate"`,
 				},
 			},
 			{
+				name: "a process that the agent left cannot change the state of a service while it is read",
+				story: story{
+					options: harbor,
+					toml: `artifacts = ["/from/main", {source = "/data/state", service = "db"}]
+[verifier]
+environment_mode = "separate"
+[[verifier.collect]]
+service = "db"
+command = "before=$(stat -c %s /data/forged); echo true >/data/state; sleep 0.5; [ \"$(stat -c %s /data/forged)\" = $before ] || echo forged >/data/state"
+[[verifier.collect]]
+command = "mkdir /from; cp /data/forged /from/main"
+`,
+					agent: script(`(setsid bash -c 'while echo x >>/data/forged; do echo false >/data/state; sleep 0.02; done' >/dev/null 2>&1 </dev/null &)
+						until [ -s /data/forged ]; do sleep 0.02; done; echo said >/logs/agent/said.txt`),
+					files: composed("services:\n  main: {volumes: [data:/data]}\n  db: {image: \"{{image}}\", command: [sleep, infinity], volumes: [data:/data]}\nvolumes: {data: }\n",
+						tests(`[ "$(cat /data/state)" = true ] && [ -s /from/main ] && `+reward1)),
+				},
+				want: want{reward: "1"},
+				verify: func(t *testing.T, o outcome) {
+					if got := o.file(t, "logs/agent/said.txt"); got != "said\n" {
+						t.Errorf("the agent's log is %q", got)
+					}
+					if w := strings.Join(o.Trial.Warnings, "\n"); w != "" {
+						t.Errorf("it warns: %s", w)
+					}
+				},
+			},
+			{
 				name: "without a network services and main reach each other",
 				story: story{
 					options: harbor, toml: "[environment]\nallow_internet = false", agent: script(fetch + " >/tmp/word"),

@@ -60,6 +60,7 @@ func runStages(ctx context.Context, x *execution) {
 	for i, t := range x.spec.Task.Steps() {
 		s := newStage(x, t, calls)
 		s.first, s.cleans = i == 0, cleans
+		s.run.tests.needed = i+1 < len(x.spec.Task.Config.Steps) || judgedInTrial(x.spec)
 		s.run.walk(ctx, s.steps())
 		ran := s.note(x)
 		begins, whole := next(ctx, x, i)
@@ -129,7 +130,7 @@ func (s *stage) steps() []step {
 		steps = append(steps, s.run.phase(event.AgentExecution, s.run.execute).when(s.run.NoError))
 	}
 	if len(s.run.spec.Task.Config.Verifier.Collect) > 0 {
-		steps = append(steps, step{"collect state", s.run.collectState}.when(s.isReady))
+		steps = append(steps, step{"collect state", func(ctx context.Context) { collectState(ctx, s.run, true) }}.when(s.isReady))
 	}
 	steps = append(steps, step{"keep artifacts", s.run.keepArtifacts}.when(s.isReady))
 	if s.run.job.Environment.Keep == config.KeepOutcome {
@@ -137,6 +138,9 @@ func (s *stage) steps() []step {
 	}
 	if s.run.judged {
 		steps = append(steps, step{"keep changes", s.run.keepChanges})
+	}
+	if readsServices(s.run) {
+		steps = append(steps, step{"keep services", func(ctx context.Context) { keepServices(ctx, s.run) }}.when(s.isReady))
 	}
 	if !s.run.job.Verifier.Disable {
 		steps = append(steps, s.run.phase(event.Verifier, s.run.verify).when(func() bool { return s.ready && s.run.mayVerify() }))

@@ -69,6 +69,14 @@ func TestEachWayThroughATrialHasItsStepsInOrder(t *testing.T) {
 			name: "state to collect", spec: Spec{Agent: installed, Task: &task.Task{Config: task.Config{Verifier: task.Verifier{Collect: []task.Collect{{Command: "true"}}}}}},
 			want: "environment_setup, agent_setup, agent_execution, collect state, keep artifacts, verifier, end watch, collect, " + end,
 		},
+		{
+			name: "state of services to collect, after all that needs main", spec: Spec{Agent: installed, Judges: judges, Task: &task.Task{Config: task.Config{Verifier: task.Verifier{Collect: []task.Collect{{Command: "true", Service: "db"}}}}}},
+			want: "environment_setup, agent_setup, agent_execution, collect state, keep artifacts, keep changes, keep services, verifier, collect, judging, end watch, " + end,
+		},
+		{
+			name: "artifacts of services", spec: Spec{Agent: installed, Task: &task.Task{Config: task.Config{Artifacts: []task.Artifact{{Source: "/data", Service: "db"}}}}},
+			want: "environment_setup, agent_setup, agent_execution, keep artifacts, keep services, verifier, end watch, collect, " + end,
+		},
 		{name: "only judged", spec: Spec{Agent: installed, Judging: &judging.Pending{}, Judges: judges}, want: "judging"},
 		{name: "a visit of the environment", spec: Spec{Agent: installed}, visit: after(event.EnvironmentSetup), want: "environment_setup, visit, end watch, " + end},
 		{name: "a visit after the installation", spec: Spec{Agent: installed}, visit: after(event.AgentSetup), want: "environment_setup, agent_setup, visit, end watch, " + end},

@@ -30,8 +30,9 @@ const (
 )
 
 // Keep copies the wanted artifacts out of an environment into the directory of a trial, and adds
-// them to the trial's record. Artifacts that it cannot copy become warnings. It returns the first
-// one that is there and was not kept whole; nil: there is none.
+// them to those of the trial's record, with which they share the limits. Artifacts that it cannot
+// copy become warnings. It returns the first one that is there and was not kept whole; nil: there
+// is none.
 func Keep(ctx context.Context, r *record.Record, env environment.Environment, wanted []task.Artifact) (first *Unkept) {
 	unkept := func(source string, err error) {
 		if first == nil {
@@ -39,7 +40,16 @@ func Keep(ctx context.Context, r *record.Record, env environment.Environment, wa
 		}
 	}
 	left := environment.ExtractOptions{MaxBytes: maxArtifactBytes, MaxFiles: MaxFiles}
+	for _, before := range r.Trial.Artifacts {
+		left.MaxBytes -= before.Bytes
+		left.MaxFiles -= before.Files
+	}
 	for _, w := range wanted {
+		if left.MaxBytes <= 0 || left.MaxFiles <= 0 { // those before took it
+			r.Warn("the artifact %s is not copied: there is no space left", w.Source)
+			unkept(w.Source, nil)
+			return first
+		}
 		kept, err := keepOne(ctx, r, env, w, left)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
