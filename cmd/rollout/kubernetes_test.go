@@ -37,6 +37,7 @@ func TestKubernetes(t *testing.T) {
 		{"resume removes what a run on another machine left", removeLeftoversOfElsewhere},
 		{"agents keep their time in an outage of the API server", outageOfTheServer},
 		{"agents that fill their processes have failed", fillProcesses},
+		{"tests run apart from services and steps", testApart},
 		{"jobs that are killed again and again lose nothing", func(t *testing.T, provider string) {
 			killAgainAndAgain(t, provider, testenv.Times(3, 20), 1)
 		}},
@@ -72,6 +73,45 @@ func removeLeftoversOfElsewhere(t *testing.T, provider string) {
 		t.Errorf("%d trials have a result", n)
 	}
 	j.wantLeft(t, 0, "of the killed run")
+}
+
+// testApart runs tests in new environments: those of a service whose state a process of the agent
+// would change, and those of the last step of a task.
+func testApart(t *testing.T, provider string) {
+	j := hangingJob(t, provider, 1)
+	must(t, os.RemoveAll(filepath.Join(j.dir, "evals/hang")))
+	head := "version = \"1.0\"\nenvironment.docker_image = \"" + imageFor(provider) + "\"\n"
+	for name, text := range map[string]string{
+		"served/task.toml": head + `artifacts = [{source = "/data/state", service = "db"}]
+[verifier]
+environment_mode = "separate"
+[[verifier.collect]]
+service = "db"
+command = "echo true >/data/state; before=$(stat -c %s /data/forged); sleep 0.5; [ $(stat -c %s /data/forged) = $before ]"
+`,
+		"served/environment/docker-compose.yaml": "services:\n  main: {volumes: [data:/data]}\n" +
+			"  db: {image: \"" + imageFor(provider) + "\", command: [sleep, infinity], volumes: [data:/data]}\nvolumes: {data: }\n",
+		"served/instruction.md": "Serve.\n",
+		"served/tests/test.sh":  "[ \"$(cat /data/state)\" = true ] && [ ! -e /data/forged ] && echo 1 >/logs/verifier/reward.txt\n",
+		"stepped/task.toml": head + "artifacts = [\"/srv/made\"]\n[[steps]]\nname = \"first\"\n" +
+			"[[steps]]\nname = \"second\"\nverifier.environment_mode = \"separate\"\n",
+		"stepped/steps/first/instruction.md":  "Begin.\n",
+		"stepped/steps/first/tests/test.sh":   "touch /srv/tested; [ \"$(wc -l </srv/made)\" = 1 ] && echo 1 >/logs/verifier/reward.txt\n",
+		"stepped/steps/second/instruction.md": "Go on.\n",
+		"stepped/steps/second/tests/test.sh":  "[ ! -e /srv/tested ] && [ \"$(wc -l </srv/made)\" = 2 ] && echo 1 >/logs/verifier/reward.txt\n",
+	} {
+		path := filepath.Join(j.dir, "evals", name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	code := j.start(t, "job.yaml", "--set", "agents.0.execute=echo working >>/srv/made; if [ -d /data ]; then "+
+		"(setsid bash -c 'while echo x >>/data/forged; do echo false >/data/state; sleep 0.02; done' >/dev/null 2>&1 </dev/null &); "+
+		"until [ -s /data/forged ]; do sleep 0.02; done; fi").exit(t)
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	j.wantRewards(t, filepath.Join("jobs", j.name), 1)
+	j.wantLeft(t, 0, "after the job")
 }
 
 // relayed returns the path of a kubeconfig through which connections to the API server pass a
