@@ -19,14 +19,16 @@ type Datasets struct {
 	List     []registry.Listed
 }
 
-// ListDatasets returns the datasets of a registry, which is a path or a URL.
-func ListDatasets(ctx context.Context, h *host.Host, where string) (Datasets, error) {
+// ListDatasets returns the datasets of a registry, which is a path or a URL: those that labels
+// name, or all if there are no labels.
+func ListDatasets(ctx context.Context, h *host.Host, where string, labels []string) (Datasets, error) {
 	source, reg, err := OpenRegistry(ctx, h, where)
 	if err != nil {
 		return Datasets{}, err
 	}
 	defer source.Close()
-	return Datasets{Registry: reg.Source, List: reg.List()}, nil
+	list, err := SelectDatasets(reg, labels)
+	return Datasets{Registry: reg.Source, List: list}, err
 }
 
 // DatasetRequest names a dataset of a registry.
@@ -135,8 +137,20 @@ func IsAddress(paths host.Paths, where string) bool {
 // FindDataset returns the dataset with a label, or a UsageError with the labels that there are.
 func FindDataset(reg *registry.Registry, label string) (*registry.Dataset, error) {
 	d, err := reg.Find(registry.SplitLabel(label))
+	return d, asUsage(err)
+}
+
+// SelectDatasets returns the datasets with these labels, all without any, or an error as
+// FindDataset does.
+func SelectDatasets(reg *registry.Registry, labels []string) ([]registry.Listed, error) {
+	list, err := reg.Select(labels)
+	return list, asUsage(err)
+}
+
+// asUsage returns the error of a label that there is not as a UsageError, and others as they are.
+func asUsage(err error) error {
 	if missing := (*registry.NotFoundError)(nil); errors.As(err, &missing) {
-		return nil, host.Usagef("%w", err)
+		return host.Usagef("%w", err)
 	}
-	return d, err
+	return err
 }

@@ -15,7 +15,7 @@ func TestDatasetsOfARegistry(t *testing.T) {
 	if err := os.WriteFile(h.Path("registry.json"), []byte(registry), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	listed, err := inspect.ListDatasets(t.Context(), h, "registry.json")
+	listed, err := inspect.ListDatasets(t.Context(), h, "registry.json", nil)
 	if err != nil || len(listed.List) != 1 || !listed.List[0].Default || listed.List[0].Tasks != 2 {
 		t.Errorf("%+v, %v", listed, err)
 	}

@@ -27,7 +27,7 @@ func TestCheckOfARegistryWithManyTasks(t *testing.T) {
 	if err := os.WriteFile(h.Path("registry.json"), []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	board, err := proof.CheckRegistry(t.Context(), h, "registry.json")
+	board, err := proof.CheckRegistry(t.Context(), h, "registry.json", nil)
 	if err != nil || len(board.Datasets) != 2 || board.Unchecked() != 0 {
 		t.Fatalf("%v, %v", board, err)
 	}
@@ -43,7 +43,7 @@ func TestCheckOfARegistryWithManyTasks(t *testing.T) {
 		}
 		return func() {}
 	})
-	board, err = proof.CheckRegistry(cancelling, h, "registry.json")
+	board, err = proof.CheckRegistry(cancelling, h, "registry.json", nil)
 	if err != nil || board.Unchecked() != 2 || !strings.Contains(board.Datasets[1].Error, "cancelled") {
 		t.Errorf("after a cancellation: %+v, %v", board.Datasets[1], err)
 	}

@@ -57,15 +57,20 @@ type Refused struct {
 	Providers []string `json:"providers"` // which refuse them
 }
 
-// CheckRegistry checks all tasks of a registry as Validate does, and what they need against what
-// each provider can do. It connects to no provider. A dataset that cannot be checked has an Error,
-// and the others are checked all the same. After ctx has ended, so have all that were not checked.
-func CheckRegistry(ctx context.Context, h *host.Host, where string) (Scoreboard, error) {
+// CheckRegistry checks all tasks of a registry's datasets as Validate does, and what they need
+// against what each provider can do: of the datasets that labels name, or of all if there are no
+// labels. It connects to no provider. A dataset that cannot be checked has an Error, and the others
+// are checked all the same. After ctx has ended, so have all that were not checked.
+func CheckRegistry(ctx context.Context, h *host.Host, where string, labels []string) (Scoreboard, error) {
 	source, reg, err := inspect.OpenRegistry(ctx, h, where)
 	if err != nil {
 		return Scoreboard{}, err
 	}
 	defer source.Close()
+	selected, err := inspect.SelectDatasets(reg, labels)
+	if err != nil {
+		return Scoreboard{}, err
+	}
 	board := Scoreboard{Registry: reg.Source}
 	check := scoring{paths: h.Paths}
 	for _, entry := range h.Providers {
@@ -73,14 +78,14 @@ func CheckRegistry(ctx context.Context, h *host.Host, where string) (Scoreboard,
 			board.Providers, check.providers = append(board.Providers, entry.Name), append(check.providers, entry.Unconnected)
 		}
 	}
-	work := event.Begin(ctx, "Checking datasets", len(reg.Datasets))
+	work := event.Begin(ctx, "Checking datasets", len(selected))
 	defer work.End()
 	byLabel := map[[2]string][]*registry.Dataset{}
 	for i := range reg.Datasets {
 		d := &reg.Datasets[i]
 		byLabel[[2]string{d.Name, d.Version}] = append(byLabel[[2]string{d.Name, d.Version}], d)
 	}
-	for _, listed := range reg.List() {
+	for _, listed := range selected {
 		label := [2]string{listed.Name, listed.Version}
 		d := byLabel[label][0]
 		byLabel[label] = byLabel[label][1:]

@@ -50,23 +50,25 @@ func newDatasetsLsCommand(v *command.Invocation) *cobra.Command {
 	var where string
 	var asJSON, check bool
 	cmd := &cobra.Command{
-		Use:   "ls",
+		Use:   "ls [NAME[@VERSION]...]",
 		Short: "List the datasets of a registry",
-		Long: `List the datasets of a registry, one line for each version.
+		Long: `List the datasets of a registry, one line for each version. Names select some of them; without a version it is
+the one that jobs take: head, else the highest.
 
-With --check all tasks are downloaded and checked as validate checks them, and what they need is compared with what
+With --check their tasks are downloaded and checked as validate checks them, and what they need is compared with what
 each provider can do. Printed are how many tasks each provider accepts, and why it refuses the others. No provider is
 asked, and nothing is run. If a dataset cannot be checked, the others are, and the exit code is 3.
 ` + command.DoneCodes,
 		Example: `  rollout datasets ls
   rollout datasets ls --registry https://example.org/registry.json --json
-  rollout datasets ls --registry org/repository@v1.2 --check`,
-		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  rollout datasets ls --registry org/repository@v1.2 --check
+  rollout datasets ls terminal-bench@2.0 swebench-verified --check`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if check {
-				return checkDatasets(cmd.Context(), v, where, asJSON)
+				return checkDatasets(cmd.Context(), v, where, args, asJSON)
 			}
-			datasets, err := inspect.ListDatasets(cmd.Context(), v.Host(), where)
+			datasets, err := inspect.ListDatasets(cmd.Context(), v.Host(), where, args)
 			if err != nil {
 				return err
 			}
@@ -78,7 +80,7 @@ asked, and nothing is run. If a dataset cannot be checked, the others are, and t
 	}
 	registryFlag(cmd, &where)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: name, version, description, tasks (their number) and default; with --check also accepted, refused and error")
-	cmd.Flags().BoolVar(&check, "check", false, "download all tasks, and say how many can run on which provider, and why the others cannot")
+	cmd.Flags().BoolVar(&check, "check", false, "download the tasks, and say how many can run on which provider, and why the others cannot")
 	return cmd
 }
 

@@ -16,8 +16,8 @@ import (
 
 // checkDatasets prints how many tasks of a registry's datasets can run. After a cancellation it
 // prints nothing.
-func checkDatasets(ctx context.Context, v *command.Invocation, where string, asJSON bool) error {
-	board, err := proof.CheckRegistry(ctx, v.Host(), where)
+func checkDatasets(ctx context.Context, v *command.Invocation, where string, labels []string, asJSON bool) error {
+	board, err := proof.CheckRegistry(ctx, v.Host(), where, labels)
 	if err != nil {
 		return err
 	}

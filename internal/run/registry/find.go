@@ -13,15 +13,9 @@ import (
 // error is a *NotFoundError, or a diag.List if the registry lists the dataset twice or with invalid
 // names.
 func (r *Registry) Find(name, version string) (*Dataset, error) {
-	versions := r.Versions(name)
-	if len(versions) == 0 {
-		names := r.names()
-		return nil, &NotFoundError{fmt.Sprintf("there is no dataset %q in %s", untrusted.Line(name), r.Source), hint(name, names)}
-	}
-	if version == "" {
-		version = Preferred(versions)
-	} else if !slices.Contains(versions, version) {
-		return nil, &NotFoundError{fmt.Sprintf("dataset %q has no version %q in %s", untrusted.Line(name), untrusted.Line(version), r.Source), hint(version, versions)}
+	version, err := r.version(name, version)
+	if err != nil {
+		return nil, err
 	}
 	var found *Dataset
 	for i := range r.Datasets {
@@ -40,6 +34,23 @@ func (r *Registry) Find(name, version string) (*Dataset, error) {
 	return found, nil
 }
 
+// version returns the version of a dataset, or Preferred for an empty one. The error is a
+// *NotFoundError.
+func (r *Registry) version(name, version string) (string, error) {
+	versions := r.Versions(name)
+	switch {
+	case len(versions) == 0:
+		return "", &NotFoundError{fmt.Sprintf("there is no dataset %q in %s", untrusted.Line(name), r.Source), hint(name, r.names())}
+	case version == "":
+		return Preferred(versions), nil
+	case len(versions) == 1 && versions[0] == "":
+		return "", &NotFoundError{fmt.Sprintf("dataset %q has no versions in %s", untrusted.Line(name), r.Source), "write the name alone"}
+	case !slices.Contains(versions, version):
+		return "", &NotFoundError{fmt.Sprintf("dataset %q has no version %q in %s", untrusted.Line(name), untrusted.Line(version), r.Source), hint(version, versions)}
+	}
+	return version, nil
+}
+
 // Listed is a dataset of a registry, without its tasks.
 type Listed struct {
 	Name        string `json:"name"`
@@ -47,6 +58,25 @@ type Listed struct {
 	Description string `json:"description"`
 	Tasks       int    `json:"tasks"`
 	Default     bool   `json:"default"` // the version used if none is given
+}
+
+// Select returns those of List that labels name, each once; all if there are no labels. A label
+// without a version names the one that Find returns. The error is a *NotFoundError.
+func (r *Registry) Select(labels []string) ([]Listed, error) {
+	list := r.List()
+	if len(labels) == 0 {
+		return list, nil
+	}
+	named := map[[2]string]bool{}
+	for _, label := range labels {
+		name, version := SplitLabel(label)
+		version, err := r.version(name, version)
+		if err != nil {
+			return nil, err
+		}
+		named[[2]string{name, version}] = true
+	}
+	return slices.DeleteFunc(list, func(d Listed) bool { return !named[[2]string{d.Name, d.Version}] }), nil
 }
 
 // List returns all datasets, sorted by name; the versions of each are in the order of the registry.
