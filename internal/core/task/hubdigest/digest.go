@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // The files and directories of a task that count. Source: Harbor 0.26,
@@ -22,12 +23,10 @@ var (
 	directories = []string{"environment", "tests", "solution", "steps"}
 )
 
-// The files that say which files do not count: one at the top of the task, with the default that
-// holds without it, and Harbor's own in directories of tests and solutions.
+// The file at the top of a task that says which files do not count, and what holds without it.
 const (
-	ignoreFile    = ".gitignore"
-	ownIgnoreFile = ".harborignore"
-	defaults      = "__pycache__/\n*.pyc\n.DS_Store\n*.swp\n*.swo\n*~\n"
+	ignoreFile = ".gitignore"
+	defaults   = "__pycache__/\n*.pyc\n.DS_Store\n*.swp\n*.swo\n*~\n"
 )
 
 // maxFiles limits the files of a task that are read.
@@ -45,11 +44,14 @@ func Of(ctx context.Context, fsys fs.FS) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files, err := list(ctx, fsys)
-	if err != nil {
+	l := lister{fsys: fsys, own: ownRules{fsys: fsys, of: map[string]rules{}, left: maxComparisons}}
+	if err := l.all(ctx); err != nil {
 		return "", err
 	}
-	files = slices.DeleteFunc(files, ignored.match)
+	files := slices.DeleteFunc(l.files, func(name string) bool {
+		excluded, _ := ignored.match(name)
+		return excluded
+	})
 	slices.Sort(files) // Python compares code points, whose order is that of UTF-8's bytes
 	all := sha256.New()
 	for _, name := range files {
@@ -62,62 +64,83 @@ func Of(ctx context.Context, fsys fs.FS) (string, error) {
 	return "sha256:" + hex.EncodeToString(all.Sum(nil)), nil
 }
 
-// list returns the files of a task that count, unless they are ignored.
-func list(ctx context.Context, fsys fs.FS) (files []string, err error) {
+// lister lists the files of a task that count, but for those that .gitignore excludes.
+type lister struct {
+	fsys  fs.FS
+	own   ownRules
+	files []string
+}
+
+func (l *lister) all(ctx context.Context) error {
 	for _, name := range singles {
-		if is, err := isFile(fsys, name); err != nil {
-			return nil, err
+		if is, err := isFile(l.fsys, name); err != nil {
+			return err
 		} else if is {
-			files = append(files, name)
+			l.files = append(l.files, name)
 		}
 	}
 	for _, dir := range directories {
-		info, err := fs.Stat(fsys, dir)
+		info, err := fs.Stat(l.fsys, dir)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if files, err = below(ctx, fsys, dir, files); err != nil {
-			return nil, err
+		link, err := fs.Lstat(l.fsys, dir)
+		if err != nil {
+			return err
+		}
+		linked := link.Mode()&fs.ModeSymlink != 0
+		excluded, err := l.own.excluded(dir, linked)
+		if err == nil && !excluded {
+			err = l.below(ctx, dir, linked)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return files, nil
+	return nil
 }
 
-// below appends the files below a directory to files.
-func below(ctx context.Context, fsys fs.FS, dir string, files []string) ([]string, error) {
-	entries, err := fs.ReadDir(fsys, dir)
+// below adds the files below a directory. linked reports whether a link leads to the directory.
+func (l *lister) below(ctx context.Context, dir string, linked bool) error {
+	entries, err := fs.ReadDir(l.fsys, dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
-		if e.Name() == ownIgnoreFile {
-			return nil, fmt.Errorf("%w: the task has %s", ErrUnknown, name)
+		if strings.Contains(e.Name(), "\n") {
+			return fmt.Errorf("%w: the name %q has a line break, which patterns of files match in no fixed way", ErrUnknown, name)
 		}
-		if e.IsDir() {
-			if files, err = below(ctx, fsys, name, files); err != nil {
-				return nil, err
+		if excluded, err := l.own.excluded(name, linked || e.Type()&fs.ModeSymlink != 0); err != nil || excluded {
+			if err != nil {
+				return err
 			}
 			continue
 		}
-		is, err := isFile(fsys, name)
+		if e.IsDir() {
+			if err := l.below(ctx, name, linked); err != nil {
+				return err
+			}
+			continue
+		}
+		is, err := isFile(l.fsys, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if is {
-			files = append(files, name)
+			l.files = append(l.files, name)
 		}
-		if len(files) > maxFiles {
-			return nil, fmt.Errorf("%w: the task has more than %d files", ErrUnknown, maxFiles)
+		if len(l.files) > maxFiles {
+			return fmt.Errorf("%w: the task has more than %d files", ErrUnknown, maxFiles)
 		}
 	}
-	return files, nil
+	return nil
 }
 
 // isFile reports whether a name is a file, or a link to one.
@@ -152,19 +175,31 @@ func rulesOf(fsys fs.FS) (rules, error) {
 		return nil, err
 	}
 	if !is {
-		return parse(defaults)
+		return parse(ignoreFile, defaults, asDocumented)
 	}
-	f, err := fsys.Open(ignoreFile)
+	text, err := readIgnore(fsys, ignoreFile)
 	if err != nil {
 		return nil, err
+	}
+	return parse(ignoreFile, text, asDocumented)
+}
+
+// readIgnore returns the text of a file of patterns.
+func readIgnore(fsys fs.FS, name string) (string, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxIgnore+1))
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if len(text) > maxIgnore {
-		return nil, fmt.Errorf("%w: %s is larger than %d bytes", ErrUnknown, ignoreFile, maxIgnore)
+		return "", fmt.Errorf("%w: %s is larger than %d bytes", ErrUnknown, name, maxIgnore)
 	}
-	return parse(strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\r", "\n"))
+	if !utf8.Valid(text) {
+		return "", fmt.Errorf("%w: %s is not UTF-8", ErrUnknown, name)
+	}
+	return string(text), nil
 }

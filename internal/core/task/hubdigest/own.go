@@ -1,0 +1,155 @@
+package hubdigest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// ownIgnoreFile says which files of its directory do not count. Only those of tests and solutions
+// are read; none counts itself.
+const ownIgnoreFile = ".harborignore"
+
+// maxComparisons limits how often names are compared with patterns of such files, because a hostile
+// task can have many of both.
+const maxComparisons = 2_000_000
+
+// maxLinks limits the links that lead to a file, as Linux does.
+const maxLinks = 40
+
+// ownRules are the rules of a task's files of that name. Source: Harbor 0.26,
+// src/harbor/models/task/file_filter.py, TaskFileFilter.
+type ownRules struct {
+	fsys fs.FS
+	of   map[string]rules // by directory, of those that were read
+	left int              // comparisons
+}
+
+// excluded reports whether a file or directory does not count. linked reports whether the name is
+// that of a link, or leads through one: then its target must count, too. The directories above it
+// are not excluded.
+func (o *ownRules) excluded(name string, linked bool) (bool, error) {
+	if excluded, err := o.match(name, strings.Count(name, "/")); err != nil || excluded || !linked {
+		return excluded, err
+	}
+	target, err := o.resolve(name)
+	if err != nil || target == "" || target == name {
+		return false, err
+	}
+	return o.match(target, 0)
+}
+
+// match reports whether the rules exclude a name, or a directory above it that has from slashes or
+// more.
+func (o *ownRules) match(name string, from int) (bool, error) {
+	if path.Base(name) == ownIgnoreFile {
+		return true, nil
+	}
+	info, err := fs.Stat(o.fsys, name)
+	end := ""
+	if err == nil && info.IsDir() {
+		end = "/"
+	}
+	if !inScope(name + end) {
+		return false, nil
+	}
+	parts := strings.Split(name, "/")
+	var above []string // directories in scope
+	for i := range parts {
+		if dir := strings.Join(parts[:i], "/"); inScope(dir + "/") {
+			if err := o.read(dir); err != nil {
+				return false, err
+			}
+			above = append(above, dir)
+		}
+		if i < from {
+			continue
+		}
+		at := strings.Join(parts[:i+1], "/") + "/"
+		if i == len(parts)-1 {
+			at = name + end
+		}
+		excluded := false
+		for _, dir := range above {
+			if o.left -= len(o.of[dir]); o.left < 0 {
+				return false, fmt.Errorf("%w: the task has too many files for the patterns in %s", ErrUnknown, ownIgnoreFile)
+			}
+			if is, decided := o.of[dir].match(strings.TrimPrefix(at, dir+"/")); decided {
+				excluded = is
+			}
+		}
+		if excluded {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// inScope reports whether files of patterns hold for a name, which ends with a slash if it is that
+// of a directory: it is below the directory of tests or a solution, of the task or a step, or is
+// that directory.
+func inScope(name string) bool {
+	parts := strings.Split(name, "/")
+	if parts[0] == "steps" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	return len(parts) > 1 && (parts[0] == "tests" || parts[0] == "solution")
+}
+
+// read reads the rules of a directory, if it has not yet.
+func (o *ownRules) read(dir string) error {
+	if _, known := o.of[dir]; known {
+		return nil
+	}
+	name := path.Join(dir, ownIgnoreFile)
+	info, err := fs.Stat(o.fsys, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := fs.Lstat(o.fsys, name); err == nil {
+			return fmt.Errorf("%w: %s is a link that leads nowhere", ErrUnknown, name)
+		}
+		o.of[dir] = nil
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w: %s is not a file", ErrUnknown, name)
+	}
+	text, err := readIgnore(o.fsys, name)
+	if err == nil {
+		o.of[dir], err = parse(name, text, asGit)
+	}
+	return err
+}
+
+// resolve returns a name without links; "" if they lead out of the task or in circles.
+func (o *ownRules) resolve(name string) (string, error) {
+	done, rest := ".", strings.Split(name, "/")
+	for links := 0; len(rest) > 0; {
+		next := path.Join(done, rest[0])
+		rest = rest[1:]
+		if next == ".." {
+			return "", nil
+		}
+		info, err := fs.Lstat(o.fsys, next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink == 0:
+			done = next
+			continue
+		case err != nil:
+			return "", err
+		}
+		target, err := fs.ReadLink(o.fsys, next)
+		if err != nil {
+			return "", err
+		}
+		if links++; links > maxLinks || path.IsAbs(target) {
+			return "", nil
+		}
+		rest = slices.Concat(strings.Split(target, "/"), rest)
+	}
+	return done, nil
+}
