@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/org/rollout-action/internal/lib/aliases"
 )
 
 // Note is a key of the job that is not carried over, or is only in part.
@@ -16,8 +18,11 @@ type Note struct {
 	Why  string // a clause without a full stop
 }
 
-// maxDepth bounds how deep aliases lead.
-const maxDepth = 20
+// The bounds of a job with its aliases written out.
+const (
+	maxDepth = 20
+	maxNodes = 100_000
+)
 
 // parse returns the tree of a document without aliases. JSON is YAML.
 func parse(text []byte) (*yaml.Node, error) {
@@ -29,28 +34,10 @@ func parse(text []byte) (*yaml.Node, error) {
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("it is not a job of Harbor: its top level has no keys")
 	}
-	left := 100_000
-	if err := resolve(doc.Content[0], maxDepth, &left); err != nil {
-		return nil, err
+	if bad, _ := aliases.Inline(doc.Content[0], maxDepth, maxNodes); bad != nil {
+		return nil, fmt.Errorf("line %d: it is too large or too deep", bad.Line)
 	}
 	return doc.Content[0], nil
-}
-
-// resolve replaces aliases by what they stand for.
-func resolve(n *yaml.Node, depth int, left *int) error {
-	if *left--; *left < 0 || depth == 0 {
-		return fmt.Errorf("line %d: it is too large or too deep", n.Line)
-	}
-	for i, c := range n.Content {
-		if c.Kind == yaml.AliasNode {
-			c = c.Alias
-			n.Content[i] = c
-		}
-		if err := resolve(c, depth-1, left); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // table is a mapping of Harbor's file whose keys are taken one by one. Keys that remain are not

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/org/rollout-action/internal/lib/aliases"
 )
 
 // Keys of a service. Those in ignored have no meaning here: ports are never published, and the
@@ -78,11 +80,11 @@ func (c *checker) document(text []byte) *yaml.Node {
 		return nil
 	}
 	root := doc.Content[0]
-	if left := maxNodes; !written(root, 0, &left) {
+	c.tags(root)
+	if bad, _ := aliases.Inline(root, maxDepth, maxNodes); bad != nil {
 		c.problems = append(c.problems, Problem{Message: "is too large, or nested too deeply, with its aliases written out"})
 		return nil
 	}
-	c.tags(root)
 	c.keys(root, "", topKeys)
 	for _, part := range []struct {
 		name string
@@ -113,29 +115,11 @@ func withoutVersion(text []byte, root *yaml.Node) []byte {
 	return bytes.Join(lines, []byte("\n"))
 }
 
-// Bounds of the file with its aliases written out: a few lines of aliases of aliases are billions
-// of nodes.
+// Bounds of the file with its aliases written out.
 const (
 	maxDepth = 50
 	maxNodes = 100_000
 )
-
-// written reports whether a node is within these bounds. left is the number of nodes that there may
-// be.
-func written(n *yaml.Node, depth int, left *int) bool {
-	if *left--; *left < 0 || depth > maxDepth {
-		return false
-	}
-	if n.Kind == yaml.AliasNode {
-		return written(n.Alias, depth+1, left)
-	}
-	for _, inner := range n.Content {
-		if !written(inner, depth+1, left) {
-			return false
-		}
-	}
-	return true
-}
 
 // tags refuses the tags of merges between files.
 func (c *checker) tags(n *yaml.Node) {
@@ -159,22 +143,22 @@ func (c *checker) keys(n *yaml.Node, at string, known []string) {
 
 // pairs yields the keys and values of a mapping, with those that it merges in.
 func pairs(n *yaml.Node) func(yield func(key, value *yaml.Node) bool) {
-	return func(yield func(key, value *yaml.Node) bool) { walkPairs(n, 0, yield) }
+	return func(yield func(key, value *yaml.Node) bool) { walkPairs(n, yield) }
 }
 
-func walkPairs(n *yaml.Node, depth int, yield func(key, value *yaml.Node) bool) bool {
-	if n = resolved(n); n == nil || n.Kind != yaml.MappingNode || depth > maxDepth {
+func walkPairs(n *yaml.Node, yield func(key, value *yaml.Node) bool) bool {
+	if n == nil || n.Kind != yaml.MappingNode {
 		return true
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Value == "<<" && (key.Tag == "!!merge" || key.Tag == "") {
 			sources := []*yaml.Node{value}
-			if list := resolved(value); list != nil && list.Kind == yaml.SequenceNode {
-				sources = list.Content
+			if value.Kind == yaml.SequenceNode {
+				sources = value.Content
 			}
 			for _, source := range sources {
-				if !walkPairs(source, depth+1, yield) {
+				if !walkPairs(source, yield) {
 					return false
 				}
 			}
@@ -198,26 +182,18 @@ func child(n *yaml.Node, name string) *yaml.Node {
 	return found
 }
 
-// resolved follows an alias.
-func resolved(n *yaml.Node) *yaml.Node {
-	for i := 0; n != nil && n.Kind == yaml.AliasNode && i < maxDepth; i++ {
-		n = n.Alias
-	}
-	return n
-}
-
 // locate returns the node at a path, or the last one above it.
 func locate(root *yaml.Node, path ...string) *yaml.Node {
 	at := root
 	for _, name := range path {
-		n := child(root, name)
+		var n *yaml.Node
+		for key, value := range pairs(root) {
+			if key.Value == name {
+				at, n = key, value
+			}
+		}
 		if n == nil {
 			break
-		}
-		for key, value := range pairs(root) {
-			if value == n {
-				at = key
-			}
 		}
 		root = n
 	}

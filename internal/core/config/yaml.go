@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/org/rollout-action/internal/lib/aliases"
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
@@ -37,11 +38,16 @@ func parseYAML(file string, data []byte, p *fields.Problems) *fields.Node {
 		return nil
 	}
 	c := &yamlConverter{file: file, Problems: p}
-	root := c.convert(doc.Content[0], 0)
-	if c.stopped {
-		return nil
+	// No text has more values than bytes.
+	switch bad, deep := aliases.Inline(&doc, maxDepth, len(data)+maxAliased); {
+	case deep:
+		p.Add(c.at(bad), "", "nested too deeply, or an alias contains itself")
+	case bad != nil:
+		p.Add(c.at(bad), "write the values out", "the aliases expand to too much")
+	default:
+		return c.convert(doc.Content[0])
 	}
-	return root
+	return nil
 }
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
@@ -84,58 +90,25 @@ func unprintable(r rune) bool {
 	return false
 }
 
-// yamlConverter converts the parser's nodes to ours.
+// yamlConverter converts the parser's nodes, which have no aliases, to ours.
 type yamlConverter struct {
 	*fields.Problems
-	file    string
-	inAlias int // how many aliases are being expanded
-	aliased int // nodes made by expanding aliases
-	stopped bool
+	file string
 }
 
 func (c *yamlConverter) at(n *yaml.Node) fields.Place {
 	return fields.Place{File: c.file, Line: n.Line, Column: n.Column}
 }
 
-// stop reports a problem that ends the conversion. Only the first call reports one.
-func (c *yamlConverter) stop(n *yaml.Node, hint, message string) *fields.Node {
-	if !c.stopped {
-		c.Add(c.at(n), hint, "%s", message)
-	}
-	c.stopped = true
-	return &fields.Node{At: c.at(n)}
-}
-
-// convert converts a node and copies aliases. depth bounds aliases that contain themselves.
-func (c *yamlConverter) convert(n *yaml.Node, depth int) *fields.Node {
-	if depth > maxDepth {
-		hint := ""
-		if c.inAlias > 0 {
-			hint = "an alias must not contain itself"
-		}
-		return c.stop(n, hint, "nested too deeply")
-	}
-	if c.inAlias > 0 {
-		c.aliased++
-	}
-	if c.aliased > maxAliased {
-		return c.stop(n, "write the values out", "the aliases expand to too much")
-	}
-	if c.stopped {
-		return &fields.Node{At: c.at(n)}
-	}
+func (c *yamlConverter) convert(n *yaml.Node) *fields.Node {
 	switch n.Kind {
-	case yaml.AliasNode:
-		c.inAlias++
-		defer func() { c.inAlias-- }()
-		return c.convert(n.Alias, depth+1)
 	case yaml.MappingNode:
-		return c.mapping(n, depth)
+		return c.mapping(n)
 	case yaml.SequenceNode:
 		out := &fields.Node{Kind: fields.List, At: c.at(n)}
 		c.checkTag(n, "!!seq")
 		for _, item := range n.Content {
-			out.Items = append(out.Items, c.convert(item, depth+1))
+			out.Items = append(out.Items, c.convert(item))
 		}
 		return out
 	default:
@@ -165,18 +138,18 @@ func (c *yamlConverter) checkTag(n *yaml.Node, want string) {
 }
 
 // mapping converts the keys of n, then adds keys from merge keys (<<) that n does not have.
-func (c *yamlConverter) mapping(n *yaml.Node, depth int) *fields.Node {
+func (c *yamlConverter) mapping(n *yaml.Node) *fields.Node {
 	c.checkTag(n, "!!map")
 	out := &fields.Node{Kind: fields.Mapping, At: c.at(n)}
 	var merges []*yaml.Node
-	for i := 0; i+1 < len(n.Content) && !c.stopped; i += 2 {
+	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind == yaml.ScalarNode && k.ShortTag() == "!!merge" {
 			merges = append(merges, v)
 			continue
 		}
-		key := c.convert(k, depth+1)
-		value := c.convert(v, depth+1)
+		key := c.convert(k)
+		value := c.convert(v)
 		if key.Kind == fields.List || key.Kind == fields.Mapping {
 			c.Add(key.At, "", "a key must be plain text, not %s", key)
 			continue
@@ -184,13 +157,13 @@ func (c *yamlConverter) mapping(n *yaml.Node, depth int) *fields.Node {
 		addField(out, &fields.Field{Name: key.Text, At: c.at(k), Value: value}, c.Problems)
 	}
 	for _, m := range merges {
-		c.merge(out, m, depth+1)
+		c.merge(out, m)
 	}
 	return out
 }
 
-func (c *yamlConverter) merge(into *fields.Node, n *yaml.Node, depth int) {
-	from := c.convert(n, depth)
+func (c *yamlConverter) merge(into *fields.Node, n *yaml.Node) {
+	from := c.convert(n)
 	sources := []*fields.Node{from}
 	if from.Kind == fields.List {
 		sources = from.Items

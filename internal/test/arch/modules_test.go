@@ -220,7 +220,7 @@ var dependencies = []dependency{
 		paths:    []string{"go.yaml.in/yaml/v3"},
 		use:      "job files, those of Harbor, presets of agents, permissions of a workflow, places in docker-compose.yaml, tasks of terminal-bench before version 2",
 		why:      "Its nodes have line and column. The YAML organisation maintains it.",
-		packages: []string{"internal/core/config", "internal/core/agent/presets", "internal/core/compose", "internal/app/doctor", "internal/core/task/terminalbench", "internal/app/harborjob"},
+		packages: []string{"internal/core/config", "internal/core/agent/presets", "internal/core/compose", "internal/app/doctor", "internal/core/task/terminalbench", "internal/app/harborjob", "internal/lib/aliases"},
 	},
 	{
 		paths: []string{"github.com/compose-spec/compose-go/v2"},

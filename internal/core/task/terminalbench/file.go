@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/org/rollout-action/internal/lib/aliases"
 	"github.com/org/rollout-action/internal/lib/diag"
 )
 
@@ -71,26 +72,11 @@ func (f *file) read(fsys fs.FS, purpose string) *yaml.Node {
 		f.invalid(err)
 		return nil
 	}
-	count := 0
-	if bad := tooMuch(&doc, 0, &count); bad != nil {
-		f.add(bad, "", "has aliases, or more than %d values", maxNodes)
+	if bad, _ := aliases.Inline(&doc, maxDepth, maxNodes); bad != nil {
+		f.add(bad, "", "has more than %d values, or is nested too deeply, with its aliases written out", maxNodes)
 		return nil
 	}
 	return doc.Content[0]
-}
-
-// tooMuch returns an alias, or a node beyond the limits, or nil. Aliases could expand to anything;
-// no task is known to have any.
-func tooMuch(n *yaml.Node, depth int, count *int) *yaml.Node {
-	if *count++; *count > maxNodes || depth > maxDepth || n.Kind == yaml.AliasNode {
-		return n
-	}
-	for _, child := range n.Content {
-		if bad := tooMuch(child, depth+1, count); bad != nil {
-			return bad
-		}
-	}
-	return nil
 }
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
@@ -109,14 +95,33 @@ func (f *file) invalid(err error) {
 // fields returns the keys of a mapping and their values, without those that have none.
 func (f *file) fields(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(key, value *yaml.Node) bool) {
+		for key, value := range f.pairs(n) {
+			if value.ShortTag() != "!!null" && !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// pairs returns the keys of a mapping and their values, then those that it merges in.
+func (f *file) pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
 		if n.Kind != yaml.MappingNode {
 			f.add(n, "", "must be a mapping, not %s", shown(n))
 			return
 		}
 		seen := map[string]bool{}
+		var merged []*yaml.Node
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i], n.Content[i+1]
-			if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
+			switch {
+			case key.ShortTag() == "!!merge" && value.Kind == yaml.SequenceNode:
+				merged = append(merged, value.Content...)
+				continue
+			case key.ShortTag() == "!!merge":
+				merged = append(merged, value)
+				continue
+			case key.Kind != yaml.ScalarNode:
 				f.add(key, "", "a key must be plain text")
 				continue
 			}
@@ -125,8 +130,19 @@ func (f *file) fields(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 				continue
 			}
 			seen[key.Value] = true
-			if value.ShortTag() != "!!null" && !yield(key, value) {
+			if !yield(key, value) {
 				return
+			}
+		}
+		for _, source := range merged {
+			for key, value := range f.pairs(source) {
+				if again := seen[key.Value]; again {
+					continue
+				}
+				seen[key.Value] = true
+				if !yield(key, value) {
+					return
+				}
 			}
 		}
 	}

@@ -79,14 +79,32 @@ const clientContainer = "T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME"
 // logs instead.
 var hostPaths = []string{"${T_BENCH_TASK_LOGS_PATH}", "${T_BENCH_TASK_AGENT_LOGS_PATH}"}
 
-// placeholder matches a variable in docker-compose.yaml, with its default.
-var placeholder = regexp.MustCompile(`\$\{(\w+)(?:(:?-)([^{}]*))?\}`)
+// placeholder matches a variable in docker-compose.yaml, with its default, and a dollar sign.
+var placeholder = regexp.MustCompile(`\$\$\{?|\$\{(\w+)(?::?-([^{}]*))?\}|\$([A-Za-z_]\w*)`)
 
-// expand replaces terminal-bench's variables.
+// expand replaces terminal-bench's variables, and writes others as variables of tasks are written.
 func expand(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
-		if value, ok := variables[placeholder.FindStringSubmatch(found)[1]]; ok {
+		m := placeholder.FindStringSubmatch(found)
+		value, ours := variables[m[1]+m[3]]
+		switch {
+		case ours:
 			return value
+		case found == "$$":
+			return "$"
+		case m[3] != "":
+			return "${" + m[3] + "}"
+		}
+		return found
+	})
+}
+
+// settled replaces terminal-bench's variables, and others by their defaults. Those without one
+// remain.
+func settled(text string) string {
+	return placeholder.ReplaceAllStringFunc(expand(text), func(found string) string {
+		if m := placeholder.FindStringSubmatch(found); m[1] != "" && strings.Contains(found, "-") {
+			return m[2]
 		}
 		return found
 	})
@@ -126,10 +144,10 @@ func readService(fsys fs.FS, f *file) Service {
 	r := serviceReader{file: f, fsys: fsys}
 	var services *yaml.Node
 	for key, value := range f.fields(root) {
-		switch key.Value {
-		case "services":
+		switch {
+		case key.Value == "services":
 			services = value
-		case "version", "name":
+		case key.Value == "version", key.Value == "name", isExtension(key):
 		default:
 			r.Composed = true
 		}
@@ -155,6 +173,9 @@ func readService(fsys fs.FS, f *file) Service {
 	return r.Service
 }
 
+// isExtension reports whether a key is for whoever writes the file: its value is used by aliases.
+func isExtension(key *yaml.Node) bool { return strings.HasPrefix(key.Value, "x-") }
+
 // isClient reports whether a service has the name of the container in which the agent works.
 func isClient(service *yaml.Node) bool {
 	for i := 0; service.Kind == yaml.MappingNode && i+1 < len(service.Content); i += 2 {
@@ -173,7 +194,7 @@ func (f *file) refuse(key *yaml.Node, below string) {
 func (r *serviceReader) read(n *yaml.Node) {
 	for key, value := range r.fields(n) {
 		switch why, warned := onlyWarned[key.Value]; {
-		case slices.Contains(noEffect, key.Value):
+		case slices.Contains(noEffect, key.Value), isExtension(key):
 		case warned:
 			r.warn(key, "", "%q has no effect: %s", key.Value, why)
 		default:
@@ -188,7 +209,7 @@ func (r *serviceReader) key(key, value *yaml.Node) {
 	case "build":
 		r.build = value
 	case "image":
-		r.Image = expand(r.text(value, key.Value))
+		r.Image = settled(r.text(value, key.Value))
 	case "command":
 		r.command(key, value)
 	case "environment":
@@ -196,8 +217,8 @@ func (r *serviceReader) key(key, value *yaml.Node) {
 	case "volumes":
 		r.volumes(value)
 	case "working_dir":
-		r.WorkDir = expand(r.text(value, key.Value))
-		if !path.IsAbs(r.WorkDir) {
+		r.WorkDir = settled(r.text(value, key.Value))
+		if !path.IsAbs(r.WorkDir) || strings.Contains(r.WorkDir, "$") {
 			r.add(value, "", "%q must be an absolute path, not %s", key.Value, shown(value))
 		}
 		r.WorkDir = path.Clean(r.WorkDir)
@@ -291,20 +312,24 @@ func (r *serviceReader) environment(n *yaml.Node) {
 		}
 		r.Env = append(r.Env, Variable{name, expand(value), at.Line, at.Column})
 	}
+	ofHost := func(name string) string { return "${" + name + ":-}" } // if it is set there
 	if n.Kind == yaml.MappingNode {
-		for key, value := range r.fields(n) {
-			if value.Kind != yaml.ScalarNode {
+		for key, value := range r.pairs(n) {
+			switch {
+			case value.Kind != yaml.ScalarNode:
 				r.add(value, "", "the variable %q must be text, not %s", short(key.Value), shown(value))
-				continue
+			case value.ShortTag() == "!!null":
+				set(key, key.Value, ofHost(key.Value))
+			default:
+				set(value, key.Value, value.Value)
 			}
-			set(value, key.Value, value.Value)
 		}
 		return
 	}
 	for i, text := range r.texts(n, "environment") {
 		name, value, given := strings.Cut(text, "=")
-		if !given { // of the host, if it is set there
-			value = "${" + name + ":-}"
+		if !given {
+			value = ofHost(name)
 		}
 		set(n.Content[min(i, len(n.Content)-1)], name, value)
 	}
@@ -341,7 +366,7 @@ func (r *serviceReader) shortVolume(n *yaml.Node) Mount {
 			return Mount{}
 		}
 	}
-	parts := strings.Split(expand(n.Value), ":")
+	parts := strings.Split(settled(n.Value), ":")
 	if volumeName.MatchString(parts[0]) || len(parts) == 1 {
 		r.Composed = true
 		return Mount{}
@@ -370,7 +395,7 @@ func (r *serviceReader) longVolume(n *yaml.Node) (m Mount) {
 		case "source":
 			m.Source = r.text(value, "source")
 		case "target":
-			m.Target = expand(r.text(value, "target"))
+			m.Target = settled(r.text(value, "target"))
 		case "read_only":
 			m.ReadOnly = r.truth(value, "read_only")
 		default:
@@ -389,6 +414,9 @@ func (r *serviceReader) longVolume(n *yaml.Node) (m Mount) {
 // mount checks the paths of a mount.
 func (r *serviceReader) mount(n *yaml.Node, m Mount) Mount {
 	m.Source, m.Target = path.Clean(m.Source), path.Clean(m.Target)
+	if strings.Contains(m.Source+m.Target, "$") {
+		r.add(n, "write the value out", "the volume %q has a variable that is not known", short(m.Source+":"+m.Target))
+	}
 	if !filepath.IsLocal(m.Source) {
 		r.add(n, "write a path below the task", "the volume %q is outside of the task", short(m.Source))
 	}

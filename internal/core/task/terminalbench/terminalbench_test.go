@@ -111,8 +111,9 @@ func TestProblems(t *testing.T) {
 		{"a list", "- a\n", client(), "task.yaml:1:1: must be a mapping, not a list"},
 		{"broken YAML", "instruction: \"x\n", client(), "task.yaml:"},
 		{"two documents", plain + "---\na: 1\n", client(), "a second YAML document"},
-		{"an alias", "instruction: &a x\nauthor: *a\n", client(), "task.yaml:2:9: has aliases"},
-		{"too many values", plain + "tags:\n" + many, client(), "has aliases, or more than"},
+		{"an alias of itself", "instruction: x\ntags: &a [*a]\n", client(), "task.yaml:2:7: has more than"},
+		{"too many values", plain + "tags:\n" + many, client(), "task.yaml:"},
+		{"aliases of many values", plain + "a: &a [" + strings.Repeat("x,", maxNodes/4) + "]\nb: [*a, *a, *a, *a]\n", client(), "with its aliases written out"},
 		{"no instruction", "difficulty: easy\n", client(), `"instruction" is missing`},
 		{"an instruction of another kind", "instruction: [a]\n", client(), `task.yaml:1:14: "instruction" must be text, not a list`},
 		{"an unknown parser", plain + "parser_name: junit\n", client(), `task.yaml:3:14: parser_name "junit" is unknown (the parsers are pytest, swebench`},
@@ -144,6 +145,46 @@ func TestProblems(t *testing.T) {
 				t.Errorf("got %.500s\nwant %s", text, tc.want)
 			}
 		})
+	}
+}
+
+// Docker Compose knows more forms of a file than most tasks use.
+func TestAgentsServiceIsReadAsComposeReadsIt(t *testing.T) {
+	d, problems := Read(files(plain, `x-common: &common
+  working_dir: ${DIR:-/work}
+  tty: true
+x-env: &env {FIRST: &first $T_BENCH_TEST_DIR, SECOND: pa$$word, THIRD: "$${HOME}"}
+services:
+  client:
+    <<: [*common, {working_dir: /not}]
+    image: ${BASE:-debian}:${TAG-bookworm}
+    environment:
+      <<: *env
+      SECOND: $OTHER
+      FOURTH: *first
+      OFHOST:
+    volumes: ["./data:${TO:-/data}"]
+`))
+	want := Service{
+		Name: "client", Image: "debian:bookworm", WorkDir: "/work", Mounts: []Mount{{"data", "/data", false}},
+		Env: []Variable{
+			{"SECOND", "${OTHER}", 11, 15}, {"FOURTH", "/tests", 4, 21}, {"OFHOST", "${OFHOST:-}", 13, 7}, {"FIRST", "/tests", 4, 21}, {"THIRD", "$${HOME}", 4, 72},
+		},
+	}
+	if len(problems) > 0 || !reflect.DeepEqual(d.Service, want) {
+		t.Errorf("got  %+v\nwant %+v\n%v", d.Service, want, problems)
+	}
+	for key, want := range map[string]string{
+		"working_dir: /app/$USER\n":               `"working_dir" must be an absolute path`,
+		"working_dir: ${DIR}\n":                   `"working_dir" must be an absolute path`,
+		"volumes: [\".:/app/${X}\"]\n":            "has a variable that is not known",
+		"volumes: [\"./$X:/app\"]\n":              "has a variable that is not known",
+		"environment: {<<: text}\n":               "must be a mapping",
+		"<<: &a\n      tty: true\n      <<: *a\n": "its aliases written out",
+	} {
+		if _, problems := Read(files(plain, client(key))); !strings.Contains(problems.Error(), want) {
+			t.Errorf("%s: got %v, want %s", key, problems, want)
+		}
 	}
 }
 
