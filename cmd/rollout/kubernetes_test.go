@@ -82,7 +82,7 @@ func testApart(t *testing.T, provider string) {
 	must(t, os.RemoveAll(filepath.Join(j.dir, "evals/hang")))
 	head := "version = \"1.0\"\nenvironment.docker_image = \"" + imageFor(provider) + "\"\n"
 	for name, text := range map[string]string{
-		"served/task.toml": head + `artifacts = [{source = "/data/state", service = "db"}]
+		"served/task.toml": head + `artifacts = [{source = "/data", service = "db"}]
 [verifier]
 environment_mode = "separate"
 [[verifier.collect]]
@@ -92,7 +92,7 @@ command = "echo true >/data/state; before=$(stat -c %s /data/forged); sleep 0.5;
 		"served/environment/docker-compose.yaml": "services:\n  main: {volumes: [data:/data]}\n" +
 			"  db: {image: \"" + imageFor(provider) + "\", command: [sleep, infinity], volumes: [data:/data]}\nvolumes: {data: }\n",
 		"served/instruction.md": "Serve.\n",
-		"served/tests/test.sh":  "[ \"$(cat /data/state)\" = true ] && [ ! -e /data/forged ] && echo 1 >/logs/verifier/reward.txt\n",
+		"served/tests/test.sh":  "[ \"$(cat /data/state)\" = true ] && [ -s /data/forged ] && echo 1 >/logs/verifier/reward.txt\n",
 		"stepped/task.toml": head + "artifacts = [\"/srv/made\"]\n[[steps]]\nname = \"first\"\n" +
 			"[[steps]]\nname = \"second\"\nverifier.environment_mode = \"separate\"\n",
 		"stepped/steps/first/instruction.md":  "Begin.\n",

@@ -145,7 +145,7 @@ func (x *execution) refill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := environment.CreateOptions{Image: ref, Files: slices.Concat(mounted, kept, files), Network: x.networks.Verify}
+	opts := environment.CreateOptions{Image: ref, Files: slices.Concat(mounted, services.Into(x.spec.Task, kept), files), Network: x.networks.Verify}
 	create, err := x.creation(ctx)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/services"
 	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
@@ -83,7 +84,7 @@ func (x *execution) moveToTests(ctx context.Context) error {
 	if err := x.leaveAgent(ctx); err != nil {
 		return err
 	}
-	return x.beginTests(ctx, carried)
+	return x.beginTests(ctx, services.Into(x.tests.plan.spec.Task, carried))
 }
 
 // leaveAgent ends the agent's environment. If preserve_env may keep it, the end of the trial

@@ -165,7 +165,7 @@ verifier.environment_mode = "separate"`,
 				name: "a process that the agent left cannot change the state of a service while it is read",
 				story: story{
 					options: harbor,
-					toml: `artifacts = ["/from/main", {source = "/data/state", service = "db"}]
+					toml: `artifacts = ["/from/main", {source = "/data", service = "db"}]
 [verifier]
 environment_mode = "separate"
 [[verifier.collect]]

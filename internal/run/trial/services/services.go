@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -79,6 +80,22 @@ func (m Maker) Prepare(ctx context.Context, t *task.Task, n task.Networks) (envi
 		s.Others[i].Image = ref
 	}
 	return s, nil
+}
+
+// Into returns copies for a new environment of t. They leave directories where main has volumes:
+// those are new, too, and cannot be removed.
+func Into(t *task.Task, copies []environment.Copy) []environment.Copy {
+	f := t.Services()
+	if f == nil {
+		return copies
+	}
+	copies = slices.Clone(copies)
+	for i, c := range copies {
+		copies[i].Clean = c.Clean && !slices.ContainsFunc(f.Services.Main.Mounts, func(m environment.ServiceMount) bool {
+			return path.Clean(m.Target) == c.Dst || strings.HasPrefix(m.Target, c.Dst+"/")
+		})
+	}
+	return copies
 }
 
 // Logs passes the log of each service to log, and returns the errors of reading them. Environments
