@@ -202,8 +202,12 @@ func Cases(in Input) []Case {
 		}
 	}
 	confirmations := result.ConfirmedTasks(in.Job)
-	var cases []Case
-	at := map[name]int{}
+	planned := map[name]int{}
+	for _, key := range own {
+		planned[name{key.Agent, key.Dataset, key.Task}]++
+	}
+	cases := make([]Case, 0, len(planned))
+	at := make(map[name]int, len(planned))
 	for k, key := range own {
 		n := name{key.Agent, key.Dataset, key.Task}
 		i, ok := at[n]
@@ -214,6 +218,7 @@ func Cases(in Input) []Case {
 			cases = append(cases, Case{
 				Agent: key.Agent, Dataset: key.Dataset, Task: key.Task,
 				Path: paths[task], Diff: diffs[n], Quarantine: quarantined[task], Confirmation: confirmations[key.Unnumbered()],
+				Attempts: make([]Attempt, 0, planned[n]),
 			})
 		}
 		cases[i].Attempts = append(cases[i].Attempts, Attempt{Key: key, Trial: trials[k]})

@@ -107,11 +107,32 @@ type Attempts struct {
 }
 
 // MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
-func (a Attempts) MeanCost() USD { return MeansOf(a.Scored).Cost() }
+func (a Attempts) MeanCost() USD {
+	var m Means
+	var few [fewAttempts]float64
+	m.Costs = few[:0]
+	for _, o := range a.Scored {
+		m.addCost(o.Cost)
+	}
+	return m.Cost()
+}
 
 // MeanDuration returns the mean time of the scored attempts in seconds (Outcome.TrialSec); nil if
 // there are none that ran as a whole.
-func (a Attempts) MeanDuration() *float64 { return MeansOf(a.Scored).Duration() }
+func (a Attempts) MeanDuration() *float64 {
+	var few [fewAttempts]float64
+	seconds := few[:0]
+	for _, o := range a.Scored {
+		if !o.Again {
+			seconds = append(seconds, o.TrialSec())
+		}
+	}
+	return meanIfAny(seconds)
+}
+
+// fewAttempts is the number of attempts up to which means are computed without allocations: a large
+// job has millions of such means.
+const fewAttempts = 16
 
 // Mean returns the mean of Scores, or 0 if there are none.
 func (a Attempts) Mean() float64 { return Mean(a.Scores) }
@@ -325,11 +346,23 @@ func attempts(all []Outcome, skipped []Key) []TaskAttempts {
 		key := o.Key
 		key.Attempt = 0
 		if n := len(tasks); n == 0 || tasks[n-1].Key != key {
-			tasks = append(tasks, TaskAttempts{Key: key, Attempts: Attempts{Rewards: []float64{}, Scores: []float64{}}})
+			own := ofTask(all[i:])
+			tasks = append(tasks, TaskAttempts{Key: key, Attempts: Attempts{
+				Rewards: make([]float64, 0, own), Scores: make([]float64, 0, own), Scored: make([]*Outcome, 0, own),
+			}})
 		}
 		add(&tasks[len(tasks)-1].Attempts, &all[i])
 	}
 	return tasks
+}
+
+// ofTask returns how many of the first outcomes have the task of the first.
+func ofTask(all []Outcome) int {
+	n := 1
+	for n < len(all) && all[n].Task == all[0].Task && all[n].Dataset == all[0].Dataset && all[n].Agent == all[0].Agent {
+		n++
+	}
+	return n
 }
 
 func add(a *Attempts, o *Outcome) {

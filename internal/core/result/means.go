@@ -27,10 +27,7 @@ func (m *Means) Add(o Outcome) {
 	if o.Reward != nil {
 		m.Rewards = append(m.Rewards, *o.Reward)
 	}
-	if usd, ok := o.Cost.Reported(); ok {
-		m.Costs = append(m.Costs, usd)
-		m.atLeast = m.atLeast || o.Cost.AtLeast()
-	}
+	m.addCost(o.Cost)
 	if o.Usage != nil {
 		m.Turns = append(m.Turns, float64(o.Usage.Turns))
 		if n := o.Usage.InputTokens; n != nil {
@@ -42,6 +39,13 @@ func (m *Means) Add(o Outcome) {
 	}
 	if !o.Again {
 		m.Seconds = append(m.Seconds, o.TrialSec())
+	}
+}
+
+func (m *Means) addCost(cost USD) {
+	if usd, ok := cost.Reported(); ok {
+		m.Costs = append(m.Costs, usd)
+		m.atLeast = m.atLeast || cost.AtLeast()
 	}
 }
 

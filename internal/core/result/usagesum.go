@@ -287,7 +287,8 @@ func countUsages(tasks []*Attempts) UsageMeans {
 
 // meanOf returns the mean of the numbers that are known; ok is false if none is.
 func meanOf(outcomes []*Outcome, of func(*Outcome) (float64, bool)) (mean float64, ok bool) {
-	var values []float64
+	var few [fewAttempts]float64
+	values := few[:0]
 	for _, o := range outcomes {
 		if v, ok := of(o); ok {
 			values = append(values, v)
