@@ -5,14 +5,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial"
 )
-
-func keepOutcomes(job *config.Job) { job.Environment.Keep = config.KeepOutcome }
 
 // stepsAgain runs a story with steps, and its tests again with the files of change instead. how
 // says what each step begins with.
@@ -55,7 +52,7 @@ func (sc *scene) wanted(s story, t *task.Task, of result.Trial) (bools []bool, w
 func TestVerifyStepsAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := story{
-			agent: script("echo x >>/tmp/state; echo 0.5 >/logs/agent/cost_usd.txt; echo worked"), toml: twoSteps, job: keepOutcomes,
+			agent: script("echo x >>/tmp/state; echo 0.5 >/logs/agent/cost_usd.txt; echo worked"), toml: twoSteps, job: keepOutcome,
 			files: inSteps("echo spoiled >>/tmp/state; "+gives("0.25"), gives("0")),
 		}
 		sc := p.newScene(t, s)
@@ -134,7 +131,7 @@ func TestVerifiedStepsFollowTheNewRewards(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := story{agent: script("true"), toml: gated, job: keepOutcomes, files: inSteps(gives(c.before[0]), gives(c.before[1]))}
+			s := story{agent: script("true"), toml: gated, job: keepOutcome, files: inSteps(gives(c.before[0]), gives(c.before[1]))}
 			sc := fakePlace.newScene(t, s)
 			first, again := sc.stepsAgain(s, map[string]string{"steps/first/tests/test.sh": gives(c.after[0]), "steps/second/tests/test.sh": gives(c.after[1])}, c.how...)
 			if got := rewardsOfSteps(first); got != c.first {
@@ -160,7 +157,7 @@ func TestVerifiedStepsThatEndedBeforeTheirTestsStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := story{
-				options: c.options, agent: script("[ ! -e /tmp/was ] || exit 3; echo >/tmp/was"), toml: twoSteps, job: keepOutcomes,
+				options: c.options, agent: script("[ ! -e /tmp/was ] || exit 3; echo >/tmp/was"), toml: twoSteps, job: keepOutcome,
 				files: inSteps(gives("1"), gives("1")),
 			}
 			sc := fakePlace.newScene(t, s)
@@ -210,7 +207,7 @@ func TestOutcomesOfStepsOfACancelledTrialAreRemoved(t *testing.T) {
 	defer cancel()
 	runs := 0
 	o := fakePlace.run(t, story{
-		agent: script("true"), toml: twoSteps, job: keepOutcomes, files: inSteps(gives("1"), "sleep 1000"), ctx: ctx,
+		agent: script("true"), toml: twoSteps, job: keepOutcome, files: inSteps(gives("1"), "sleep 1000"), ctx: ctx,
 		emit: func(e event.Event) {
 			if e.Kind == event.PhaseStarted && e.Phase == event.Verifier {
 				if runs++; runs == 2 {
