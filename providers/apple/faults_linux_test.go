@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/test/hostedtest"
@@ -45,6 +46,7 @@ func TestCommandsOutliveBrokenExecs(t *testing.T) {
 func TestATrialTakesFewCommands(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
+	began := time.Now()
 	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	for range 5 {
 		if code, err := e.Exec(t.Context(), "echo output", environment.ExecOptions{}); err != nil || code != 0 {
@@ -55,16 +57,30 @@ func TestATrialTakesFewCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls, moved := s.Calls()
-	for _, command := range []string{"system status", "image inspect", "run", "exec", "delete"} {
-		if calls[command] != 1 {
-			t.Errorf("%s: %d times", command, calls[command])
+	most := hostedtest.Connections(began)
+	for command, n := range calls {
+		switch command {
+		case "system status", "image inspect", "run", "delete":
+			if n != 1 {
+				t.Errorf("%s: %d times", command, n)
+			}
+		case "exec":
+			if n > most {
+				t.Errorf("%s: %d times", command, n)
+			}
+		case "list": // whether a container is still there whose exec has ended
+			if n > most-1 {
+				t.Errorf("%s: %d times", command, n)
+			}
+		default:
+			t.Errorf("%s: %d times", command, n)
 		}
 	}
 	program, err := p.program.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if beyond := moved - int64(len(program.Compressed)); len(calls) != 5 || beyond > 64<<10 {
+	if beyond := moved - int64(len(program.Compressed)); len(calls) < 5 || beyond > int64(most)*64<<10 {
 		t.Errorf("%v, and %d bytes beyond the program's", calls, beyond)
 	}
 }

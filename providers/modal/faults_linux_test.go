@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -50,6 +51,7 @@ func TestATrialTakesFewRequests(t *testing.T) {
 	s := serve(t)
 	p := s.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
+	began := time.Now()
 	e := hostedtest.Create(t, p, environment.CreateOptions{})
 	for range 5 {
 		if code, err := e.Exec(t.Context(), "echo output", environment.ExecOptions{}); err != nil || code != 0 {
@@ -60,9 +62,14 @@ func TestATrialTakesFewRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls, moved := s.Calls()
-	writes := calls["TaskExecStdinWrite"]
-	for _, method := range []string{"AppGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2", "TaskExecStart", "TaskExecStdioRead", "SandboxTerminateV2", "SandboxWaitV2"} {
+	writes, most := calls["TaskExecStdinWrite"], hostedtest.Connections(began)
+	for _, method := range []string{"AppGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2", "SandboxTerminateV2", "SandboxWaitV2"} {
 		if calls[method] != 1 {
+			t.Errorf("%s was called %d times", method, calls[method])
+		}
+	}
+	for _, method := range []string{"TaskExecStart", "TaskExecStdioRead"} {
+		if calls[method] < 1 || calls[method] > most {
 			t.Errorf("%s was called %d times", method, calls[method])
 		}
 	}
@@ -72,7 +79,7 @@ func TestATrialTakesFewRequests(t *testing.T) {
 	}
 	beyond := moved - int64(len(program.Compressed))
 	t.Logf("%d writes of input, %d bytes beyond the program's %d", writes, beyond, len(program.Compressed))
-	if beyond > 64<<10 {
+	if beyond > int64(most)*64<<10 {
 		t.Errorf("%d bytes beyond the program", beyond)
 	}
 }

@@ -282,58 +282,82 @@ func (b *baseMaker) copyOwner(path string, info fs.FileInfo) error {
 	return os.Lchown(path, int(stat.Uid), int(stat.Gid))
 }
 
+// hostDir is a directory of the machine, and the one that covers it.
+type hostDir struct{ host, own string }
+
 // cover fills the directory that is mounted over a part of the machine. It has whiteouts for files
 // that not every user may read and, in a user namespace, copies of the directories.
 func (b *baseMaker) cover(ctx context.Context, host, own string) error {
-	type hostDir struct{ host, own string }
 	level, made := []hostDir{{host, own}}, 0
 	for len(level) > 0 {
 		var next []hostDir
-		for _, f := range level {
+		for _, d := range level {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			entries, err := os.ReadDir(f.host)
+			below, err := b.coverDir(d, maxCoverDirs-made)
 			if err != nil {
-				continue // visible but unreadable: nothing can be done below
+				return err
 			}
-			for _, entry := range entries {
-				from, to := filepath.Join(f.host, entry.Name()), filepath.Join(f.own, entry.Name())
-				enter, err := b.coverEntry(f.host, entry, to, made < maxCoverDirs)
-				if err != nil {
-					return err
-				}
-				if enter {
-					next = append(next, hostDir{from, to})
-					made++
-				}
-			}
+			made += len(below)
+			next = append(next, below...)
 		}
 		level = next
 	}
 	return nil
 }
 
-// coverEntry covers one entry of the directory host. It creates a directory only if room is set,
-// and reports whether the entry has to be entered.
-func (b *baseMaker) coverEntry(host string, entry fs.DirEntry, to string, room bool) (enter bool, err error) {
-	info, err := entry.Info()
+// coverDir covers the entries of a directory, and returns those that are directories with entries
+// to cover. In a user namespace it creates at most room directories.
+func (b *baseMaker) coverDir(d hostDir, room int) (below []hostDir, err error) {
+	dir, err := os.Open(d.host)
 	if err != nil {
+		return nil, nil //nolint:nilerr // visible but unreadable: nothing can be done below
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the same
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, entry := range entries {
+		if entry.Type()&fs.ModeSymlink != 0 {
+			continue
+		}
+		enter, err := b.coverEntry(d, dir, entry, len(below) < room)
+		if err != nil {
+			return nil, err
+		}
+		if enter {
+			below = append(below, hostDir{filepath.Join(d.host, entry.Name()), filepath.Join(d.own, entry.Name())})
+		}
+	}
+	return below, nil
+}
+
+// coverEntry covers one entry of the directory d, which is open as dir. It creates a directory only
+// if room is set, and reports whether the entry has to be entered. A machine has some hundred
+// thousand entries, so it makes no paths of those that it only looks at.
+func (b *baseMaker) coverEntry(d hostDir, dir *os.File, entry fs.DirEntry, room bool) (enter bool, err error) {
+	var stat unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), entry.Name(), &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return false, ignoreUnreadable(err)
 	}
-	if !worldReadable(info) {
-		if err := b.mirror(host, filepath.Dir(to)); err != nil {
+	isDir := stat.Mode&unix.S_IFMT == unix.S_IFDIR
+	if !everyoneReads(stat.Mode) {
+		if err := b.mirror(d.host, d.own); err != nil {
 			return false, ignoreUnreadable(err)
 		}
-		if err := unix.Mknod(to, unix.S_IFCHR, 0); err != nil { // a whiteout
-			return false, fmt.Errorf("hide %s: the store's file system does not support whiteouts (%s): %w", filepath.Join(host, entry.Name()), diskHint(inPod()), err)
+		if err := unix.Mknod(filepath.Join(d.own, entry.Name()), unix.S_IFCHR, 0); err != nil { // a whiteout
+			return false, fmt.Errorf("hide %s: the store's file system does not support whiteouts (%s): %w", filepath.Join(d.host, entry.Name()), diskHint(inPod()), err)
 		}
 		return false, nil
 	}
-	if !info.IsDir() || !b.mode.usesUserNamespace() || !room {
-		return info.IsDir(), nil
+	if !isDir || !b.mode.usesUserNamespace() || !room {
+		return isDir, nil
 	}
-	return true, errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, info.Mode().Perm()|0o700))
+	to := filepath.Join(d.own, entry.Name())
+	return true, errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, fs.FileMode(stat.Mode&0o777|0o700)))
 }
 
 // mirror creates a directory, and its parents, with the modes and owners of the machine's directory

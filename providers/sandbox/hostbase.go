@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
@@ -153,6 +155,17 @@ func worldReadable(info fs.FileInfo) bool {
 		return info.Mode()&0o004 != 0
 	}
 	return info.Mode()&fs.ModeSymlink != 0
+}
+
+// everyoneReads is worldReadable for the mode in a Stat_t.
+func everyoneReads(mode uint32) bool {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return mode&0o005 == 0o005
+	case unix.S_IFREG:
+		return mode&0o004 != 0
+	}
+	return mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 // hostKey returns a digest of the state of the machine that the base depends on.

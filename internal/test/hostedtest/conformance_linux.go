@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/environment/environmenttest"
@@ -63,4 +64,11 @@ func Create(t testing.TB, p environment.Provider, opts environment.CreateOptions
 		}
 	})
 	return e
+}
+
+// Connections returns how many connections a trial that began then may have taken: one, and another
+// for each time in which a machine that is slow may have been silent long enough to lose it.
+func Connections(began time.Time) int {
+	const silent = 15 * time.Second // podinit's silentTime
+	return 1 + int(time.Since(began)/silent)
 }
