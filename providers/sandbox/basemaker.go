@@ -312,12 +312,12 @@ func (b *baseMaker) cover(ctx context.Context, host, own string) error {
 func (b *baseMaker) coverDir(d hostDir, room int) (below []hostDir, err error) {
 	dir, err := os.Open(d.host)
 	if err != nil {
-		return nil, nil //nolint:nilerr // visible but unreadable: nothing can be done below
+		return nil, nil // visible but unreadable: nothing can be done below
 	}
 	defer dir.Close()
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
-		return nil, nil //nolint:nilerr // the same
+		return nil, nil
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range entries {
