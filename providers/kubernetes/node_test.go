@@ -283,13 +283,16 @@ func TestEnvironmentsThatTheClusterEnds(t *testing.T) {
 	t.Run("a pod with a higher priority takes its place", func(t *testing.T) {
 		t.Parallel()
 		suffix := strings.TrimPrefix(c.client.namespace, "rollout-test-")
-		// A resource of which the node has one, and no other pod wants any.
-		place := "rollout.test~1" + suffix
+		// A resource of which the node has one, and no other pod wants any. A kubelet with much to
+		// do may take minutes to make what there is allocatable, so both are set.
 		node := c.node(t)
-		c.patch(t, types.JSONPatchType, "/api/v1/nodes/"+node+"/status", `[{"op": "add", "path": "/status/capacity/`+place+`", "value": "1"}]`)
+		places := func(change string) string {
+			const at = `{"op": "%[1]s", "path": "/status/%[2]s/rollout.test~1%[3]s", "value": "1"}`
+			return "[" + fmt.Sprintf(at, change, "capacity", suffix) + ", " + fmt.Sprintf(at, change, "allocatable", suffix) + "]"
+		}
+		c.patch(t, types.JSONPatchType, "/api/v1/nodes/"+node+"/status", places("add"))
 		t.Cleanup(func() {
-			_ = c.client.core.Patch(types.JSONPatchType).AbsPath("/api/v1/nodes/" + node + "/status").
-				Body([]byte(`[{"op": "remove", "path": "/status/capacity/` + place + `"}]`)).Do(context.Background()).Error()
+			_ = c.client.core.Patch(types.JSONPatchType).AbsPath("/api/v1/nodes/" + node + "/status").Body([]byte(places("remove"))).Do(context.Background()).Error()
 		})
 		providers := map[string]*Provider{}
 		for name, value := range map[string]int{"low": -20, "high": -10} {
