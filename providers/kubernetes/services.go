@@ -297,8 +297,8 @@ func (e *podEnv) ServiceLogs(_ context.Context, log environment.ServiceLog) erro
 	return nil
 }
 
-// StopMain implements environment.ServiceHost: the guest alone stays, so the pod goes on, and the
-// network that it has.
+// StopMain implements environment.ServiceHost. It kills all processes of main but the guest, so
+// that the pod keeps running, with its network.
 func (e *podEnv) StopMain(ctx context.Context) error {
 	doing := "stop main of pod " + e.name
 	if e.group == nil {

@@ -54,6 +54,20 @@ func expectLine(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
+// endTrial writes the result of a trial in directory dir, with which following it ends.
+func endTrial(t *testing.T, dir string, lines *bufio.Reader, ended <-chan error) {
+	t.Helper()
+	if err := result.WriteJSON(filepath.Join(dir, result.ResultFile), result.Trial{}); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFollowingEndsWithTheTrial(t *testing.T) {
 	h, out := apptest.New(t)
 	trial, _ := runningTrial(t, h)
@@ -88,15 +102,7 @@ func TestFollowingEndsWithTheTrial(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectLine(t, lines, "again\n")
-	if err := result.WriteJSON(filepath.Join(trial, result.ResultFile), result.Trial{}); err != nil {
-		t.Fatal(err)
-	}
-	if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
-		t.Errorf("%q, %v", rest, err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	endTrial(t, trial, lines, ended)
 	if want := []string{"waiting for command/stdout.txt of a/d/t__1"}; !slices.Equal(out.Lines, want) {
 		t.Errorf("reported %q, want %q", out.Lines, want)
 	}
@@ -155,15 +161,7 @@ func TestFollowingGoesOnWithTheNextStep(t *testing.T) {
 	expectLine(t, lines, "one\n")
 	say("another", "two\n", 0)
 	expectLine(t, lines, "two\n")
-	if err := result.WriteJSON(filepath.Join(trial, result.ResultFile), result.Trial{}); err != nil {
-		t.Fatal(err)
-	}
-	if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
-		t.Errorf("%q, %v", rest, err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	endTrial(t, trial, lines, ended)
 	if want := []string{"steps/zero/command/stdout.txt of a/d/t__1:", "steps/another/command/stdout.txt of a/d/t__1:"}; !slices.Equal(out.Lines, want) {
 		t.Errorf("reported %q, want %q", out.Lines, want)
 	}

@@ -122,7 +122,8 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// explainAfterMessage is Explain for a report that already shows the error's message.
+// explainAfterMessage returns what Explain does, and nothing if a report that already shows the
+// error's message would only repeat it.
 func explainAfterMessage(in Input, t result.Trial, lines int) (file string, log excerpt.Text) {
 	file, log = Explain(in, t)
 	if log.Empty() {

@@ -148,7 +148,7 @@ func TestATIFIsAnArchiveOfTrajectories(t *testing.T) {
 	}
 }
 
-// Of an agent that reports what it did in each step, the archive has a file for each.
+// The archive has a file for each step in which the agent wrote a trajectory.
 func TestATIFHasWhatAgentsReportInSteps(t *testing.T) {
 	key := result.Key{Agent: "a", Dataset: "set", Task: "add", Attempt: 2}
 	dir := jobDir(t, func(_ *result.Plan, trials []result.Trial) {

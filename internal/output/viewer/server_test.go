@@ -282,7 +282,7 @@ func TestLogsOfStepsOfARunningTrialAreLive(t *testing.T) {
 	for _, step := range []struct{ does, name, text string }{
 		{"the first step ran", "", ""},
 		{"another step begins", "steps/add/command/stdout.txt", "adds\n"},
-		{"its agent goes on", "steps/add/command/stdout.txt", "adds\nmore\n"},
+		{"the step's agent writes more", "steps/add/command/stdout.txt", "adds\nmore\n"},
 		{"its tests run", "steps/add/logs/verifier/stdout.txt", "tested\n"},
 	} {
 		if step.name != "" {

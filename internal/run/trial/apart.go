@@ -37,7 +37,7 @@ type apart struct {
 	stays   bool // the end of the trial ends the agent's environment: the tests are those of a step
 	needed  bool // further steps of the task, or judges after them, need the agent's environment
 	noMain  bool // main of the agent's environment has been stopped, after its logs were copied
-	// unstopped is why main could not be stopped; nil: it was, or goes on.
+	// unstopped is the error of stopping main; nil if it was stopped, or did not have to be.
 	unstopped error
 }
 

@@ -135,7 +135,7 @@ command = "echo of main"
 		{name: "main is stopped for services alone", toml: "artifacts = [\"/of/main\"]\n[[verifier.collect]]\ncommand = \"echo of main\"\n" + apart, order: ofMain, want: want{reward: "1"}},
 		{name: "in the last step", toml: state + apart + lastIsAt, steps: true, order: ofMain + ", " + ofDB + ", " + ofMain + stops + ofDB, want: want{reward: "1"}},
 		{
-			name: "main that goes on is no basis for a reward", toml: state + apart, broken: true, order: ofMain + ", main: stop",
+			name: "there is no reward if main cannot be stopped", toml: state + apart, broken: true, order: ofMain + ", main: stop",
 			want: want{err: result.EnvironmentLost, says: []string{"main could not be stopped before the state of services is read", "the engine coughed"}},
 		},
 	} {

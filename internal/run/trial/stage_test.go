@@ -328,6 +328,6 @@ func TestAFreshJudgeHasTheArtifactsOfTheLastStep(t *testing.T) {
 		s.toml, s.files = twoSteps, inSteps(gives("1"), gives("1"))
 		o := p.run(t, s)
 		o.check(t, want{reward: "1"})
-		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), "x\nx\n")
+		contains(t, "the output of the judge", o.file(t, "judges/quality/command/stdout.txt"), "x\nx\n")
 	})
 }

@@ -32,7 +32,7 @@ type Service struct {
 }
 
 // Variable is one of environment. Value is as written, except for terminal-bench's own variables;
-// it may have placeholders for others.
+// it may have references to others.
 type Variable struct {
 	Name, Value  string
 	Line, Column int
@@ -79,13 +79,14 @@ const clientContainer = "T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME"
 // logs instead.
 var hostPaths = []string{"${T_BENCH_TASK_LOGS_PATH}", "${T_BENCH_TASK_AGENT_LOGS_PATH}"}
 
-// placeholder matches a variable in docker-compose.yaml, with its default, and a dollar sign.
-var placeholder = regexp.MustCompile(`\$\$\{?|\$\{(\w+)(?::?-([^{}]*))?\}|\$([A-Za-z_]\w*)`)
+// reference matches a reference to a variable in docker-compose.yaml, with its default, and an
+// escaped dollar sign.
+var reference = regexp.MustCompile(`\$\$\{?|\$\{(\w+)(?::?-([^{}]*))?\}|\$([A-Za-z_]\w*)`)
 
 // expand replaces terminal-bench's variables, and writes others as variables of tasks are written.
 func expand(text string) string {
-	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
-		m := placeholder.FindStringSubmatch(found)
+	return reference.ReplaceAllStringFunc(text, func(found string) string {
+		m := reference.FindStringSubmatch(found)
 		value, ours := variables[m[1]+m[3]]
 		switch {
 		case ours:
@@ -102,8 +103,8 @@ func expand(text string) string {
 // settled replaces terminal-bench's variables, and others by their defaults. Those without one
 // remain.
 func settled(text string) string {
-	return placeholder.ReplaceAllStringFunc(expand(text), func(found string) string {
-		if m := placeholder.FindStringSubmatch(found); m[1] != "" && strings.Contains(found, "-") {
+	return reference.ReplaceAllStringFunc(expand(text), func(found string) string {
+		if m := reference.FindStringSubmatch(found); m[1] != "" && strings.Contains(found, "-") {
 			return m[2]
 		}
 		return found

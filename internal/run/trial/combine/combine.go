@@ -128,7 +128,8 @@ func Of(name string, t *result.Trial) result.StepRun {
 	return s
 }
 
-// Trial returns step number i, from 0, of a trial as a trial: what it left, and how it ended.
+// Trial returns the record of step i, from 0, of a trial as a trial with the step's rewards, error,
+// artifacts and environment.
 func Trial(t result.Trial, i int) result.Trial {
 	s := t.Steps[i]
 	out := result.Trial{

@@ -48,24 +48,8 @@ func checkServices(s *suite.Scene) {
 	seed.DependsOn = []environment.Dependency{{Service: "db", Condition: environment.ServiceHealthy}}
 	of := withMain(seed, db)
 	of.Main.DependsOn = []environment.Dependency{{Service: "a-seed", Condition: environment.ServiceCompleted}}
-	of.Volumes = []string{"data"}
-	for _, sharing := range []*environment.Service{&of.Main, &of.Others[0], &of.Others[1]} {
-		sharing.Mounts = []environment.ServiceMount{{Volume: "data", Target: "/shared"}}
-	}
-	env, err := createWith(s, of)
-	if err != nil {
-		s.Fatalf("CreateWithServices: %v", err)
-	}
-	defer func() {
-		if err := env.Destroy(s.Ctx); err != nil {
-			s.Errorf("Destroy: %v", err)
-		}
-	}()
-	host, ok := environment.As[environment.ServiceHost](env)
-	if !ok {
-		s.Fatalf("the environment is no ServiceHost")
-	}
-	main := &suite.Env{Environment: env, Scene: s}
+	main, host, destroy := sharingVolume(s, of)
+	defer destroy()
 	s.Equal("what a service that ends has written", main.Run("cat /shared/word"), "seeded\n")
 	main.Run("getent hosts db && getent hosts store && getent hosts main")
 	found, ok := host.Service("db")
@@ -88,31 +72,42 @@ func checkServices(s *suite.Scene) {
 	}
 }
 
-// checkStopMain stops main while a detached process of it writes to a volume of a service.
-func checkStopMain(s *suite.Scene) {
-	of := withMain(service(s, "db", "echo begins; exec sleep infinity"))
+// sharingVolume creates an environment whose main and services share a volume at /shared. destroy
+// destroys it.
+func sharingVolume(s *suite.Scene, of environment.Services) (main *suite.Env, host environment.ServiceHost, destroy func()) {
 	of.Volumes = []string{"data"}
-	for _, sharing := range []*environment.Service{&of.Main, &of.Others[0]} {
-		sharing.Mounts = []environment.ServiceMount{{Volume: "data", Target: "/shared"}}
+	mounts := []environment.ServiceMount{{Volume: "data", Target: "/shared"}}
+	of.Main.Mounts = mounts
+	for i := range of.Others {
+		of.Others[i].Mounts = mounts
 	}
 	env, err := createWith(s, of)
 	if err != nil {
 		s.Fatalf("CreateWithServices: %v", err)
 	}
-	defer func() {
+	host, ok := environment.As[environment.ServiceHost](env)
+	if !ok {
+		s.Fatalf("the environment is no ServiceHost")
+	}
+	return &suite.Env{Environment: env, Scene: s}, host, func() {
 		if err := env.Destroy(s.Ctx); err != nil {
 			s.Errorf("Destroy: %v", err)
 		}
-	}()
-	main := &suite.Env{Environment: env, Scene: s}
+	}
+}
+
+// checkStopMain stops main while a detached process of it writes to a volume of a service.
+func checkStopMain(s *suite.Scene) {
+	of := withMain(service(s, "db", "echo begins; exec sleep infinity"))
+	main, host, destroy := sharingVolume(s, of)
+	defer destroy()
 	main.Run(`(setsid bash -c 'while echo x >>/shared/beats; do sleep 0.02; done' >/dev/null 2>&1 </dev/null &)
 		until [ -s /shared/beats ]; do sleep 0.02; done`)
 	for range 2 {
-		if err := environment.StopMain(s.Ctx, env); err != nil {
+		if err := environment.StopMain(s.Ctx, main.Environment); err != nil {
 			s.Fatalf("StopMain: %v", err)
 		}
 	}
-	host, _ := environment.As[environment.ServiceHost](env)
 	found, ok := host.Service("db")
 	if !ok {
 		s.Fatalf("there is no service db")
@@ -127,9 +122,9 @@ func checkStopMain(s *suite.Scene) {
 	if err := host.ServiceLogs(s.Ctx, keep(logs)); err != nil || logs["db"] != "begins\n" {
 		s.Errorf("the logs are %q, %v", logs, err)
 	}
-	_, err = env.Exec(s.Ctx, ":", environment.ExecOptions{})
+	_, err := main.Exec(s.Ctx, ":", environment.ExecOptions{})
 	s.WantKind("a command in main", err, environment.KindLost)
-	if err := env.Stop(s.Ctx); err != nil {
+	if err := main.Stop(s.Ctx); err != nil {
 		s.Errorf("Stop: %v", err)
 	}
 	if all := s.Listed(); len(all) != 1 || !all[0].Kept {
