@@ -257,7 +257,7 @@ func (t *Task) Mounts() ([]Mount, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%s, which %s mounts: %w", m.Source, terminalbench.ComposeFile, err)
 		case info.IsDir():
-			files, err := t.followed(m.Source)
+			files, err := followed(t.FS, m.Source)
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/org/rollout-action/internal/core/task/harborfiles"
 	"github.com/org/rollout-action/internal/core/task/taskdir"
 )
 
@@ -20,8 +21,8 @@ const (
 
 // checkFiles finds the problems with a task's files, except task.toml.
 //
-// It walks tests/ and solution/, which are copied into environments as they are. It leaves
-// environment/ to the provider that builds the image, which may ignore parts of it.
+// It walks tests/ and solution/ as they are copied into environments. It leaves environment/ to the
+// provider that builds the image, which may ignore parts of it.
 func checkFiles(t *Task, p *problems) {
 	// If task.toml could not be read, it may have named an image.
 	if t.Config.Environment.DockerImage == "" && p.list.Err() == nil {
@@ -32,7 +33,7 @@ func checkFiles(t *Task, p *problems) {
 	}
 	if len(t.Config.Steps) > 0 {
 		p.checkSteps(t)
-		p.checkOptional(t.FS, testsDir)
+		p.checkOptional(t.copied(), testsDir)
 	} else {
 		if steps, _ := fs.Glob(t.FS, stepsDir+"/*/"+instructionFile); len(steps) > 0 && p.list.Err() == nil {
 			p.warn(steps[0], "has no effect", "name the steps in "+configFile+": [[steps]]")
@@ -40,7 +41,7 @@ func checkFiles(t *Task, p *problems) {
 		p.checkTests(t)
 	}
 	if _, err := fs.Stat(t.FS, solutionDir); !errors.Is(err, fs.ErrNotExist) && p.wantDirectory(t.FS, solutionDir, "") {
-		p.checkCopied(t.FS, solutionDir)
+		p.checkCopied(t.copied(), solutionDir)
 	}
 }
 
@@ -58,8 +59,8 @@ func (p *problems) checkTests(t *Task) {
 		return
 	}
 	if p.wantDirectory(t.FS, testsDir, "it holds test.sh, the script that writes the reward") {
-		p.wantFile(t.FS, testsScript, "it is the script that writes the reward")
-		p.checkCopied(t.FS, testsDir)
+		p.wantFile(t.copied(), testsScript, "it is the script that writes the reward")
+		p.checkCopied(t.copied(), testsDir)
 	}
 }
 
@@ -100,6 +101,8 @@ func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 		p.add(name, fmt.Sprintf("is a link to %q, which is part of a loop", target), hint)
 	case linkErr == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, taskdir.ErrNotRegular):
 		p.add(name, fmt.Sprintf("is a link to %q, which is outside of the task", target), "copy the link's target into the task")
+	case errors.Is(err, harborfiles.ErrExcluded):
+		p.add(name, "is left out: "+harborfiles.ErrExcluded.Error(), hint)
 	case errors.Is(err, fs.ErrNotExist):
 		p.add(name, "is missing", hint)
 	default:

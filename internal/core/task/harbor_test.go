@@ -1,6 +1,8 @@
 package task
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -291,5 +293,68 @@ func TestStepsThatTheTaskDoesNotNameHaveNoEffect(t *testing.T) {
 	task := loadWith(t, Options{Format: FormatHarbor}, map[string]string{"steps/one/instruction.md": "x"})
 	if text := task.Problems.Error(); task.Err() != nil || !strings.Contains(text, filepath.Join("steps", "one", "instruction.md")+": warning: has no effect") {
 		t.Errorf("problems: %s", text)
+	}
+}
+
+// Harbor refuses a task whose test.sh is excluded, and fails when it runs such a solve.sh.
+func TestFilesThatHarborLeavesOut(t *testing.T) {
+	harbor := Options{Format: FormatHarbor}
+	list := func(get func() (fs.FS, error)) string {
+		files, err := get()
+		must(t, err)
+		var names []string
+		must(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+			if !d.IsDir() {
+				names = append(names, name)
+			}
+			return err
+		}))
+		return strings.Join(names, " ")
+	}
+	files := map[string]string{
+		"tests/.harborignore": "*.log\n", "tests/a.log": "x", "tests/data/b.log": "x", "tests/data/c": "x",
+		"solution/.harborignore": "notes\n", "solution/notes": "x", "environment/a.log": "x",
+	}
+	task := loadWith(t, harbor, files)
+	must(t, task.Err())
+	if got := list(task.Tests); got != "data/c test.sh" {
+		t.Errorf("the tests are %s", got)
+	}
+	if got := list(task.Solution); got != "solve.sh" {
+		t.Errorf("the solution is %s", got)
+	}
+	if got := list(task.Environment); got != "Dockerfile a.log" {
+		t.Errorf("the image's files are %s", got)
+	}
+	if got := list(loadWith(t, Options{}, files).Tests); got != ".harborignore a.log data/b.log data/c test.sh" {
+		t.Errorf("in the other format, the tests are %s", got)
+	}
+
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  string // the problem
+	}{
+		"test.sh":                             {map[string]string{"tests/.harborignore": "*.sh\n"}, "tests/test.sh: is left out: .harborignore excludes it"},
+		"a pattern without a fixed meaning":   {map[string]string{"tests/.harborignore": "[a\n"}, "tests/.harborignore has the pattern"},
+		"such a pattern in the solution":      {map[string]string{"solution/.harborignore": "[a\n"}, "solution/.harborignore has the pattern"},
+		"a step's test.sh, before the task's": {map[string]string{"task.toml": "[[steps]]\nname = \"one\"\n", "steps/one/instruction.md": "x", "steps/one/tests/test.sh": "x", "steps/one/tests/.harborignore": "*.sh\n"}, "steps/one/tests/test.sh: is left out"},
+		"the task's, of a step without one":   {map[string]string{"task.toml": "[[steps]]\nname = \"one\"\n", "steps/one/instruction.md": "x", "tests/.harborignore": "*.sh\n"}, "tests/test.sh: is left out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := loadWith(t, harbor, tc.files).Err(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Error(err)
+			}
+		})
+	}
+	linked := newTask(t, map[string]string{"tests/.harborignore": "out\n"})
+	must(t, os.Symlink("/etc/passwd", filepath.Join(linked, "tests/out")))
+	must(t, (&Loader{Options: harbor}).Load(linked).Err())
+	for _, files := range []map[string]string{
+		{"solution/.harborignore": "*\n"},
+		{"task.toml": "[[steps]]\nname = \"one\"\n", "steps/one/instruction.md": "x", "steps/one/solution/solve.sh": "x", "steps/one/solution/.harborignore": "*\n"},
+	} {
+		if task := loadWith(t, harbor, files); task.HasSolution() || task.Err() != nil {
+			t.Errorf("a solve.sh that is left out: %t, %v", task.HasSolution(), task.Err())
+		}
 	}
 }

@@ -87,8 +87,8 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		t.loadServices(p)
 		checkFiles(t, p)
 	}
-	t.has = map[string]bool{}
-	for _, name := range []string{dockerfile, testsDockerfile, solutionScript} {
+	t.has = map[string]bool{solutionScript: taskdir.IsFile(t.copied(), solutionScript)}
+	for _, name := range []string{dockerfile, testsDockerfile} {
 		t.has[name] = taskdir.IsFile(t.FS, name)
 	}
 	if origin != nil {

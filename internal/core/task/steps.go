@@ -237,7 +237,7 @@ func (t *Task) AllTests() ([]fs.FS, error) {
 		if !taskdir.IsDir(t.FS, dir) {
 			continue
 		}
-		tests, err := t.followed(dir)
+		tests, err := followed(t.copied(), dir)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +263,7 @@ func (t *Task) ofStep(dir string) (fs.FS, error) {
 	if t.step == "" || !taskdir.IsDir(t.FS, path.Join(t.step, dir)) {
 		return nil, nil
 	}
-	return t.followed(path.Join(t.step, dir))
+	return followed(t.FS, path.Join(t.step, dir))
 }
 
 // solutionDir returns the directory of the solution: a step's, if there is one, or the task's.
@@ -287,13 +287,17 @@ func (p *problems) checkSteps(t *Task) {
 		}
 		own := dir + "/" + testsDir
 		if _, bundled := step.Apart(false); !bundled {
-			if !taskdir.IsFile(t.FS, own+"/"+testName) && !taskdir.IsFile(t.FS, testsScript) {
-				p.wantFile(t.FS, own+"/"+testName, "it is the script that writes the step's reward; "+testsScript+" is that of steps without one")
+			script := own + "/" + testName
+			if !taskdir.IsFile(t.FS, script) && taskdir.IsFile(t.FS, testsScript) {
+				script = testsScript
 			}
-			p.checkOptional(t.FS, own)
+			if !taskdir.IsFile(t.copied(), script) {
+				p.wantFile(t.copied(), script, "it is the script that writes the step's reward; "+testsScript+" is that of steps without one")
+			}
+			p.checkOptional(t.copied(), own)
 		}
 		p.checkOptional(t.FS, dir+"/workdir")
-		p.checkOptional(t.FS, dir+"/"+solutionDir)
+		p.checkOptional(t.copied(), dir+"/"+solutionDir)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/compose"
 	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/task/harborfiles"
 	"github.com/org/rollout-action/internal/core/task/taskdir"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/untrusted"
@@ -251,52 +252,60 @@ func (t *Task) context() string { return cmp.Or(t.imageDir, t.Files().Context) }
 // image.
 func (t *Task) ImageOf() *Task { return cmp.Or(t.imageOf, t) }
 
-// Solution returns the files that the oracle agent runs. It follows links. A step without a
-// solution has that of the task.
+// Solution returns the files that the oracle agent runs. It follows links, and leaves out what
+// Harbor does (see package harborfiles). A step without a solution has that of the task.
 func (t *Task) Solution() (fs.FS, error) {
 	if t.bench != nil {
 		return t.bench.solution(t.FS)
 	}
-	return t.followed(t.solutionDir())
+	return followed(t.copied(), t.solutionDir())
 }
 
-// Tests returns the files that the verifier runs. It follows links. Those of a step are in addition
-// to the task's: see AllTests.
+// Tests returns the files that the verifier runs. It follows links, and leaves out what Harbor
+// does. Those of a step are in addition to the task's: see AllTests.
 func (t *Task) Tests() (fs.FS, error) {
 	if t.bench != nil {
 		return t.bench.tests(t.FS)
 	}
-	return t.followed(testsDir)
+	return followed(t.copied(), testsDir)
 }
 
 // HasDockerfile reports whether there is a Dockerfile for the task's image: environment/Dockerfile.
 func (t *Task) HasDockerfile() bool {
-	return t.hasFile(taskdir.Join(t.context(), "Dockerfile"))
+	return t.hasFile(t.FS, taskdir.Join(t.context(), "Dockerfile"))
 }
 
 // HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs, for each
 // step of the task.
 func (t *Task) HasSolution() bool {
 	if t.bench != nil {
-		return t.hasFile(t.Files().Solution)
+		return t.hasFile(t.FS, t.Files().Solution)
 	}
 	if steps := t.Steps(); len(steps) > 0 {
 		return !slices.ContainsFunc(steps, func(step *Task) bool { return !step.HasSolution() })
 	}
-	return t.hasFile(t.solutionDir() + "/" + solveName)
+	return t.hasFile(t.copied(), t.solutionDir()+"/"+solveName)
+}
+
+// copied returns the task's directory as its tests and solutions are copied into environments.
+func (t *Task) copied() fs.FS {
+	if t.Format == FormatHarbor {
+		return harborfiles.Copied(t.FS)
+	}
+	return t.FS
 }
 
 // hasFile returns the result of Load, so a later fault of this machine does not look like a missing
 // file.
-func (t *Task) hasFile(name string) bool {
+func (t *Task) hasFile(fsys fs.FS, name string) bool {
 	if has, ok := t.has[name]; ok {
 		return has
 	}
-	return taskdir.IsFile(t.FS, name)
+	return taskdir.IsFile(fsys, name)
 }
 
-func (t *Task) followed(dir string) (fs.FS, error) {
-	f, err := taskdir.Sub(t.FS, dir)
+func followed(fsys fs.FS, dir string) (fs.FS, error) {
+	f, err := taskdir.Sub(fsys, dir)
 	if err != nil {
 		return nil, err
 	}

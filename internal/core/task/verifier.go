@@ -119,7 +119,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 		return apart, false
 	}
 	for _, level := range t.verifierLevels() {
-		if level.image != "" || t.hasFile(level.tests+"/"+dockerfileName) {
+		if level.image != "" || t.hasFile(t.FS, level.tests+"/"+dockerfileName) {
 			*image, bundled = level.image, true
 			apart.imageOf, apart.imageDir, apart.services = nil, level.tests, nil
 			if level.tests == testsDir {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task"
-	"github.com/org/rollout-action/internal/core/task/hubdigest"
+	"github.com/org/rollout-action/internal/core/task/harborfiles"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/internal/run/registry"
@@ -17,14 +17,14 @@ import (
 // dataset.toml gives. If their digest cannot be known, it is a warning. The error is that of ctx,
 // or a fault of this machine.
 func checkDigest(ctx context.Context, t *task.Task, want string) (*diag.Diagnostic, error) {
-	got, err := hubdigest.Of(ctx, t.FS)
+	got, err := harborfiles.Digest(ctx, t.FS)
 	problem := diag.Diagnostic{File: t.File("")}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case environment.MachineFault(err) != nil:
 		return nil, fmt.Errorf("read the task %s: %w", t.Place(), err)
-	case errors.Is(err, hubdigest.ErrUnknown):
+	case errors.Is(err, harborfiles.ErrUnknown):
 		problem.Severity = diag.Warning
 		problem.Message = untrusted.Line(fmt.Sprintf("it is not known whether its files are those that %s means: %v", registry.ManifestFile, err))
 	case err != nil:

@@ -53,8 +53,8 @@ type Task struct {
 	Path        string `json:"path"`          // from the top of the repository
 	// Absent is why the task cannot be fetched; "": it can. Only a dataset.toml has such tasks.
 	Absent string `json:"-"`
-	// Digest is that of the task's files (package hubdigest), which a dataset.toml gives; "": there
-	// is none.
+	// Digest is that of the task's files (package harborfiles), which a dataset.toml gives; "":
+	// there is none.
 	Digest string `json:"-"`
 	offset int64
 }

@@ -78,6 +78,22 @@ func TestTasksMadeForHarbor(t *testing.T) {
 			want: want{reward: "1"},
 		},
 		{
+			name: "files that .harborignore excludes are left out",
+			story: story{
+				options: harbor, agent: agent.Agent{Name: agent.Oracle},
+				files: map[string]string{
+					"solution/.harborignore": "notes/\n",
+					"solution/notes/a":       "x",
+					"solution/solve.sh":      "ls -A /solution >/tmp/answer\n",
+					"tests/.harborignore":    "/*.log\n",
+					"tests/a.log":            "x",
+					"tests/data/a.log":       "x",
+					"tests/test.sh":          "[ \"$(cat /tmp/answer; cd /tests; echo *; echo data/* .h*)\" = $'solve.sh\\ndata test.sh\\ndata/a.log .h*' ] && " + reward1,
+				},
+			},
+			want: want{reward: "1"},
+		},
+		{
 			name: "rewards have names",
 			story: story{
 				options: harbor, agent: script("true"),

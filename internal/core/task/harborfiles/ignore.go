@@ -1,4 +1,4 @@
-package hubdigest
+package harborfiles
 
 import (
 	"errors"

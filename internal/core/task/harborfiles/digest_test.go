@@ -1,4 +1,4 @@
-package hubdigest
+package harborfiles
 
 import (
 	"context"
@@ -85,7 +85,7 @@ func TestDigestIsHarbors(t *testing.T) {
 		}, "64f76e88563868f6e22fafe0068f34405fdc65d75f7ca26ca471a4a1663efa40"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := Of(t.Context(), tree(t, tc.files)); err != nil || got != "sha256:"+tc.want {
+			if got, err := Digest(t.Context(), tree(t, tc.files)); err != nil || got != "sha256:"+tc.want {
 				t.Errorf("%s, %v", got, err)
 			}
 		})
@@ -95,7 +95,8 @@ func TestDigestIsHarbors(t *testing.T) {
 // A hostile task can have so many files and patterns that comparing them takes hours.
 func TestComparisonsAreLimited(t *testing.T) {
 	dir := tree(t, map[string]string{"tests/.harborignore": "a\nb\nc\n", "tests/x": "", "tests/y": "", "tests/z": ""})
-	own := ownRules{fsys: dir, of: map[string]rules{}, left: 7}
+	own := newRules(dir)
+	own.left = 7
 	for _, name := range []string{"tests/x", "tests/y"} {
 		if excluded, err := own.excluded(name, false); excluded || err != nil {
 			t.Errorf("%s: %t, %v", name, excluded, err)
@@ -120,7 +121,7 @@ func TestDigestsThatAreNotKnown(t *testing.T) {
 		"a pattern of a slash":                        {".gitignore": "/\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := Of(t.Context(), tree(t, files)); !errors.Is(err, ErrUnknown) || got != "" {
+			if got, err := Digest(t.Context(), tree(t, files)); !errors.Is(err, ErrUnknown) || got != "" {
 				t.Errorf("%s, %v", got, err)
 			}
 		})
@@ -130,14 +131,14 @@ func TestDigestsThatAreNotKnown(t *testing.T) {
 		if err := os.WriteFile(outside, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Of(t.Context(), tree(t, map[string]string{"environment/x@": outside})); err == nil || errors.Is(err, ErrUnknown) {
+		if got, err := Digest(t.Context(), tree(t, map[string]string{"environment/x@": outside})); err == nil || errors.Is(err, ErrUnknown) {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
 	t.Run("after a cancellation", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := Of(ctx, tree(t)); !errors.Is(err, context.Canceled) {
+		if _, err := Digest(ctx, tree(t)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

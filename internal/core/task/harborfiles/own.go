@@ -1,4 +1,4 @@
-package hubdigest
+package harborfiles
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/org/rollout-action/internal/core/task/taskdir"
 )
 
 // ownIgnoreFile says which files of its directory do not count. Only those of tests and solutions
@@ -26,6 +28,10 @@ type ownRules struct {
 	fsys fs.FS
 	of   map[string]rules // by directory, of those that were read
 	left int              // comparisons
+}
+
+func newRules(fsys fs.FS) ownRules {
+	return ownRules{fsys: fsys, of: map[string]rules{}, left: maxComparisons}
 }
 
 // excluded reports whether a file or directory does not count. linked reports whether the name is
@@ -48,29 +54,23 @@ func (o *ownRules) match(name string, from int) (bool, error) {
 	if path.Base(name) == ownIgnoreFile {
 		return true, nil
 	}
-	info, err := fs.Stat(o.fsys, name)
-	end := ""
-	if err == nil && info.IsDir() {
-		end = "/"
-	}
-	if !inScope(name + end) {
-		return false, nil
-	}
 	parts := strings.Split(name, "/")
-	var above []string // directories in scope
+	var above []string // directories in scope with rules
 	for i := range parts {
 		if dir := strings.Join(parts[:i], "/"); inScope(dir + "/") {
 			if err := o.read(dir); err != nil {
 				return false, err
 			}
-			above = append(above, dir)
+			if len(o.of[dir]) > 0 {
+				above = append(above, dir)
+			}
 		}
-		if i < from {
+		if i < from || len(above) == 0 {
 			continue
 		}
-		at := strings.Join(parts[:i+1], "/") + "/"
-		if i == len(parts)-1 {
-			at = name + end
+		at := strings.Join(parts[:i+1], "/")
+		if i < len(parts)-1 || taskdir.IsDir(o.fsys, name) {
+			at += "/"
 		}
 		excluded := false
 		for _, dir := range above {
@@ -88,9 +88,8 @@ func (o *ownRules) match(name string, from int) (bool, error) {
 	return false, nil
 }
 
-// inScope reports whether files of patterns hold for a name, which ends with a slash if it is that
-// of a directory: it is below the directory of tests or a solution, of the task or a step, or is
-// that directory.
+// inScope reports whether files of patterns in a directory, whose name ends with a slash, are read:
+// it is the directory of tests or a solution, of the task or a step, or below that.
 func inScope(name string) bool {
 	parts := strings.Split(name, "/")
 	if parts[0] == "steps" && len(parts) > 2 {
@@ -105,14 +104,14 @@ func (o *ownRules) read(dir string) error {
 		return nil
 	}
 	name := path.Join(dir, ownIgnoreFile)
+	if _, err := fs.Lstat(o.fsys, name); errors.Is(err, fs.ErrNotExist) {
+		o.of[dir] = nil
+		return nil
+	}
 	info, err := fs.Stat(o.fsys, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := fs.Lstat(o.fsys, name); err == nil {
-			return fmt.Errorf("%w: %s is a link that leads nowhere", ErrUnknown, name)
-		}
-		o.of[dir] = nil
-		return nil
+		return fmt.Errorf("%w: %s is a link that leads nowhere", ErrUnknown, name)
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():

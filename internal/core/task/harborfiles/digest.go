@@ -1,6 +1,6 @@
-// Package hubdigest computes the digest of a task by which a dataset.toml of Harbor names it. It
-// knows no dataset.
-package hubdigest
+// Package harborfiles knows which files of a task Harbor leaves out: of the digest by which a
+// dataset.toml names the task, and of what it copies into environments. It knows no dataset.
+package harborfiles
 
 import (
 	"context"
@@ -32,19 +32,19 @@ const (
 // maxFiles limits the files of a task that are read.
 const maxFiles = 200_000
 
-// ErrUnknown is in the chain of the error if the digest of a task cannot be known here. The text
-// says why.
-var ErrUnknown = errors.New("its digest cannot be computed")
+// ErrUnknown is in the chain of the error if it cannot be known here which files Harbor leaves
+// out. The text says why.
+var ErrUnknown = errors.New("it is not known which files Harbor leaves out")
 
-// Of returns the digest of a task, as "sha256:" and 64 hexadecimal digits. A link to a file counts
+// Digest returns the digest of a task, as "sha256:" and 64 hexadecimal digits. A link to a file counts
 // as its content, and a link to a directory does not count, as in Harbor. Other errors are those of
 // ctx and of reading.
-func Of(ctx context.Context, fsys fs.FS) (string, error) {
+func Digest(ctx context.Context, fsys fs.FS) (string, error) {
 	ignored, err := rulesOf(fsys)
 	if err != nil {
 		return "", err
 	}
-	l := lister{fsys: fsys, own: ownRules{fsys: fsys, of: map[string]rules{}, left: maxComparisons}}
+	l := lister{fsys: fsys, own: newRules(fsys)}
 	if err := l.all(ctx); err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func Of(ctx context.Context, fsys fs.FS) (string, error) {
 	slices.Sort(files) // Python compares code points, whose order is that of UTF-8's bytes
 	all := sha256.New()
 	for _, name := range files {
-		sum, err := digest(ctx, fsys, name)
+		sum, err := sumOf(ctx, fsys, name)
 		if err != nil {
 			return "", err
 		}
@@ -152,7 +152,7 @@ func isFile(fsys fs.FS, name string) (bool, error) {
 	return err == nil && info.Mode().IsRegular(), err
 }
 
-func digest(ctx context.Context, fsys fs.FS, name string) (string, error) {
+func sumOf(ctx context.Context, fsys fs.FS, name string) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
