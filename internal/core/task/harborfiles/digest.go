@@ -36,9 +36,9 @@ const maxFiles = 200_000
 // out. The text says why.
 var ErrUnknown = errors.New("it is not known which files Harbor leaves out")
 
-// Digest returns the digest of a task, as "sha256:" and 64 hexadecimal digits. A link to a file counts
-// as its content, and a link to a directory does not count, as in Harbor. Other errors are those of
-// ctx and of reading.
+// Digest returns the digest of a task, as "sha256:" and 64 hexadecimal digits. A link to a file
+// counts as its content, and a link to a directory does not count, as in Harbor. Other errors are
+// those of ctx and of reading.
 func Digest(ctx context.Context, fsys fs.FS) (string, error) {
 	ignored, err := rulesOf(fsys)
 	if err != nil {
