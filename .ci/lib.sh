@@ -284,6 +284,9 @@ record() { echo "$1" >> "$work/record"; }
 keep_records() {
   local name of text
   local -A now
+  if [ -e "$work/passed/${long:-}" ] && [ -e "$work/record-but-long" ]; then
+    cat "$work/record-but-long" >> "$work/record"
+  fi
   [ -s "$work/record" ] || return 0
   go run ./internal/test/testsets changed "${facts[@]}" > "$work/unchanged" || return 0
   machine # with the versions of what the run has installed
