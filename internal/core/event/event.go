@@ -15,7 +15,7 @@ type Kind string
 const (
 	JobStarted   Kind = "job_started"   // Total, Message (the job's directory), Kept
 	TrialStarted Kind = "trial_started" // Key
-	PhaseStarted Kind = "phase_started" // Key, Phase
+	PhaseStarted Kind = "phase_started" // Key, Phase, Step
 	Progress     Kind = "progress"      // Key, Message: a line about a wait of the trial, such as for its image; "" ends it
 	Retrying     Kind = "retrying"      // Key, Message, Delay
 	TrialEnded   Kind = "trial_ended"   // Key, Trial, Message (the trial's directory)
@@ -44,6 +44,7 @@ type Event struct {
 	Kind    Kind        `json:"kind"`
 	Key     *result.Key `json:"trial,omitempty"`
 	Phase   Phase       `json:"phase,omitempty"`
+	Step    *Step       `json:"step,omitempty"` // nil: not in a step of the task
 	Message string      `json:"message,omitempty"`
 	Total   int         `json:"total,omitempty"`
 	AtMost  bool        `json:"at_most,omitempty"` // Total may turn out to be smaller
@@ -53,6 +54,13 @@ type Event struct {
 	Delay time.Duration  `json:"delay_ns,omitempty"`
 	Trial *result.Trial  `json:"result,omitempty"`
 	Job   *result.Job    `json:"-"`
+}
+
+// Step is the step of a task with several in which an event of its trial happened.
+type Step struct {
+	Name   string `json:"name"`
+	Number int    `json:"number"` // from 1
+	Of     int    `json:"of"`     // how many the task has
 }
 
 // Sink receives events, one at a time, in order. Sinks cannot fail, must not block for long and

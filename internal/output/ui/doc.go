@@ -12,7 +12,8 @@
 //	                 the text may change), event
 //	job_started      total_trials, dir; kept_trials of a resumed job: those that do not run again
 //	trial_started    task_name, dataset_name, agent_name, attempt, as in result.json
-//	phase_started    the same, phase
+//	phase_started    the same, phase; here and in the next two, step (name, number, of) in a step
+//	                 of a task with several
 //	progress         the same; msg is a line about the image. Dropped while the reader is slow
 //	retrying         the same, delay_sec; msg is what failed
 //	trial_ended      the same, dir, reward (null without one), duration_sec, cost (US dollars;

@@ -83,7 +83,7 @@ func script() []event.Event {
 		{Kind: event.PhaseStarted, Key: one, Phase: event.EnvironmentSetup},
 		{Kind: event.Progress, Key: one, Message: "#7 [3/5] RUN apt-get install -y \x1b[1mgit\x1b[0m"},
 		{Kind: event.Retrying, Key: two, Message: "pull: TLS handshake timeout\nmore", Delay: 2500 * time.Millisecond},
-		{Kind: event.PhaseStarted, Key: one, Phase: event.AgentExecution},
+		{Kind: event.PhaseStarted, Key: one, Phase: event.AgentExecution, Step: &event.Step{Name: hostile, Number: 2, Of: 3}},
 		ended(reward(one, 1, 12.34)),
 		{Kind: event.TrialStarted, Key: three},
 		ended(reward(two, 0.25, 59.99)),

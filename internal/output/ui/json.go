@@ -23,6 +23,7 @@ type line struct {
 
 	*result.Key
 	Phase    event.Phase `json:"phase,omitempty"`
+	Step     *event.Step `json:"step,omitempty"`
 	Dir      string      `json:"dir,omitempty"`
 	DelaySec float64     `json:"delay_sec,omitempty"`
 	Running  *int        `json:"running_trials,omitempty"`
@@ -76,7 +77,7 @@ var (
 )
 
 func newLine(e event.Event) line {
-	l := line{Time: e.Time.UTC(), Level: levelOf(e), Msg: e.Message, Event: e.Kind, Key: e.Key, Phase: e.Phase, DelaySec: e.Delay.Seconds()}
+	l := line{Time: e.Time.UTC(), Level: levelOf(e), Msg: e.Message, Event: e.Kind, Key: e.Key, Phase: e.Phase, Step: e.Step, DelaySec: e.Delay.Seconds()}
 	if msg, ok := messages[e.Kind]; ok {
 		l.Msg = msg
 	}

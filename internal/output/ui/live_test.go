@@ -179,6 +179,37 @@ func TestLiveEndsProgress(t *testing.T) {
 	})
 }
 
+// A trial of a task with steps is shown with its step, as far as there is space for it.
+func TestLiveNamesTheStep(t *testing.T) {
+	for cols, want := range map[int]string{
+		80: "agent        cpe/bench/sampler__1  step 2/3 build\n",
+		56: "agent        cpe/be…sampler__1  step 2/3 build\n",
+		48: "agent        cpe/bench/sampler__1  2/3\n",
+		36: "agent        cpe/…mpler__1\n",
+		24: " 0s  cpe/b…mpler__1\n",
+	} {
+		watch(t, cols, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
+			phase := func(p event.Phase, step *event.Step) {
+				sink(event.Event{Kind: event.PhaseStarted, Key: key("sampler", 1), Phase: p, Step: step})
+				settle()
+			}
+			sink(event.Event{Kind: event.JobStarted, Total: 1, Message: "jobs/x"})
+			sink(event.Event{Kind: event.TrialStarted, Key: key("sampler", 1)})
+			phase(event.AgentSetup, nil)
+			v.lacks(t, "/3")
+			phase(event.AgentExecution, &event.Step{Name: "build", Number: 2, Of: 3})
+			v.wants(t, want)
+			if cols != 80 {
+				return
+			}
+			phase(event.Verifier, &event.Step{Name: strings.Repeat("長い", 50), Number: 3, Of: 3})
+			v.wants(t, "verifier     cpe/bench/sampler__1  step 3/3 長い長い長い長い長…\n")
+			phase(event.Judging, nil)
+			v.lacks(t, "/3")
+		})
+	}
+}
+
 func TestLiveRemovesItsFrame(t *testing.T) {
 	v := watch(t, 80, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
 		busy(sink)
@@ -288,15 +319,16 @@ func TestLiveFitsManyTrials(t *testing.T) {
 }
 
 func TestLiveWithHostileText(t *testing.T) {
-	v := watch(t, 60, 24, Options{Color: true}, func(v *terminal, sink event.Sink, settle func()) {
+	v := watch(t, 80, 24, Options{Color: true}, func(v *terminal, sink event.Sink, settle func()) {
 		k := key(hostile, 1)
 		sink(event.Event{Kind: event.JobStarted, Total: 3, Message: hostile})
 		sink(event.Event{Kind: event.TrialStarted, Key: k})
-		sink(event.Event{Kind: event.PhaseStarted, Key: k, Phase: event.EnvironmentSetup})
+		sink(event.Event{Kind: event.PhaseStarted, Key: k, Phase: event.EnvironmentSetup, Step: &event.Step{Name: hostile, Number: 1, Of: 2}})
 		sink(event.Event{Kind: event.Progress, Key: k, Message: hostile})
 		sink(event.Event{Kind: event.Retrying, Key: k, Message: hostile})
 		sink(event.Event{Kind: event.Notice, Message: hostile})
 		settle()
+		v.wants(t, "  step 1/2 ::error::evil⏎::add…")
 		sink(ended(failure(k, hostile, hostile+strings.Repeat("長い", 5000), 1)))
 		settle()
 	})

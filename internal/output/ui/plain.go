@@ -109,7 +109,11 @@ func (p *plain) line(e event.Event) string {
 	case event.TrialStarted:
 		return p.count() + "→ " + termtext.TrialName(e.Key)
 	case event.PhaseStarted:
-		return p.count() + "→ " + termtext.TrialName(e.Key) + "  " + phaseName(e.Phase)
+		line := p.count() + "→ " + termtext.TrialName(e.Key) + "  " + phaseName(e.Phase)
+		if e.Step != nil {
+			line += "  " + stepName(e.Step)
+		}
+		return line
 	case event.Progress:
 		if line := termtext.FirstLine(e.Message); line != "" {
 			return p.count() + "· " + termtext.TrialName(e.Key) + "  " + line

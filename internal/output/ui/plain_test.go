@@ -57,6 +57,22 @@ func TestLevelSelectsPlainMessages(t *testing.T) {
 	}
 }
 
+func TestPlainNamesTheStep(t *testing.T) {
+	out := play(Options{Mode: Plain, Level: slog.LevelDebug}, []event.Event{
+		{Kind: event.PhaseStarted, Key: key("t", 1), Phase: event.AgentExecution, Step: &event.Step{Name: "build", Number: 2, Of: 3}},
+		{Kind: event.PhaseStarted, Key: key("t", 1), Phase: event.Verifier, Step: &event.Step{Name: hostile, Number: 3, Of: 3}},
+		{Kind: event.PhaseStarted, Key: key("t", 1), Phase: event.Judging},
+	})
+	noCommands(t, out)
+	noEscapes(t, out)
+	if want := `[0/0] → cpe/bench/t__1  agent  step 2/3 build
+[0/0] → cpe/bench/t__1  verifier  step 3/3 ::error::evil⏎::add…
+[0/0] → cpe/bench/t__1  judging
+`; out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
 func TestPlainColoursOnlyVerdicts(t *testing.T) {
 	out := play(Options{Mode: Plain, Level: slog.LevelWarn, Concurrency: 4, Color: true}, script())
 	golden(t, "plain-color", strings.ReplaceAll(out, "\x1b", "ESC"))
@@ -185,7 +201,9 @@ func TestHeartbeat(t *testing.T) {
 		sink(event.Event{Kind: event.PhaseStarted, Key: key("slow", 1), Phase: event.AgentExecution})
 		time.Sleep(40 * time.Second)
 		sink(event.Event{Kind: event.Notice, Message: "something was said"})
-		time.Sleep(130 * time.Second)
+		time.Sleep(80 * time.Second)
+		sink(event.Event{Kind: event.PhaseStarted, Key: key("slow", 1), Phase: event.AgentExecution, Step: &event.Step{Name: "build", Number: 2, Of: 3}})
+		time.Sleep(50 * time.Second)
 		sink(ended(reward(key("slow", 1), 1, 170)))
 		time.Sleep(5 * time.Minute)
 		end()
@@ -193,7 +211,7 @@ func TestHeartbeat(t *testing.T) {
 [0/2] … 1 running, the oldest: cpe/bench/slow__1 (agent, 30s)
 note: something was said
 [0/2] … 1 running, the oldest: cpe/bench/slow__1 (agent, 1m40s)
-[0/2] … 1 running, the oldest: cpe/bench/slow__1 (agent, 2m40s)
+[0/2] … 1 running, the oldest: cpe/bench/slow__1 (agent of step 2/3 build, 2m40s)
 [1/2] ✓ 1.0    cpe/bench/slow__1  2m50s
 `
 		if got := out.String(); got != want {

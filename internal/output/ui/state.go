@@ -50,6 +50,7 @@ type running struct {
 	key      result.Key
 	name     string
 	phase    event.Phase
+	step     *event.Step // nil: none
 	since    time.Time
 	progress string // of the current wait, such as for its image
 }
@@ -74,7 +75,7 @@ func (s *state) apply(e event.Event) {
 		}
 	case event.PhaseStarted:
 		if at >= 0 {
-			s.running[at].phase, s.running[at].progress = e.Phase, ""
+			s.running[at].phase, s.running[at].step, s.running[at].progress = e.Phase, e.Step, ""
 		}
 	case event.Progress:
 		if at >= 0 {

@@ -21,7 +21,7 @@ import (
 //
 //	   12s  environment  cpe/terminal-bench/hello-world__1
 //	        └ #7 [3/5] RUN apt-get install -y git
-//	    3s  agent        cpe/terminal-bench/write-compressor__1
+//	    3s  agent        cpe/terminal-bench/write-compressor__1  step 2/3 build
 //	+3 more
 type view struct {
 	state      *state
@@ -192,5 +192,19 @@ func (v view) row(r *running) string {
 	if v.width()-len(left) < minName {
 		left = fmt.Sprintf(" %*s  ", ageWidth, v.age(r.since))
 	}
-	return v.styles.Dim.Render(left) + termtext.CutMiddle(r.name, v.width()-len(left))
+	room, step := v.width()-len(left), ""
+	if r.step != nil {
+		step = "  " + stepName(r.step)
+		if lipgloss.Width(step) > room-minName {
+			step = fmt.Sprintf("  %d/%d", r.step.Number, r.step.Of)
+		}
+		if lipgloss.Width(step) > room-minName {
+			step = ""
+		}
+	}
+	name := termtext.CutMiddle(r.name, room-lipgloss.Width(step))
+	if step != "" {
+		step = v.styles.Dim.Render(step)
+	}
+	return v.styles.Dim.Render(left) + name + step
 }

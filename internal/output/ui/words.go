@@ -87,7 +87,11 @@ func (s *state) heartbeat(now time.Time) string {
 		return ""
 	}
 	oldest := s.running[0]
-	line := fmt.Sprintf("… %d running, the oldest: %s (%s, %s)", len(s.running), oldest.name, phaseName(oldest.phase), termtext.Age(now.Sub(oldest.since)))
+	doing := phaseName(oldest.phase)
+	if oldest.step != nil {
+		doing += " of " + stepName(oldest.step)
+	}
+	line := fmt.Sprintf("… %d running, the oldest: %s (%s, %s)", len(s.running), oldest.name, doing, termtext.Age(now.Sub(oldest.since)))
 	if oldest.progress != "" {
 		line += ": " + oldest.progress
 	}
@@ -117,4 +121,12 @@ const phaseWidth = len("environment")
 
 func phaseName(p event.Phase) string {
 	return cmp.Or(phaseNames[p], "starting")
+}
+
+// maxStep is how many cells of a step's name are shown.
+const maxStep = 20
+
+// stepName returns the name of a step for users.
+func stepName(s *event.Step) string {
+	return fmt.Sprintf("step %d/%d %s", s.Number, s.Of, termtext.CutEnd(untrusted.Line(s.Name), maxStep))
 }

@@ -109,7 +109,7 @@ func newStage(x *execution, t *task.Task, calls *access.Calls) *stage {
 	s := &stage{run: &execution{agentRun: agentRun{
 		Runner: x.Runner, plan: p, Deadlines: x.Deadlines, live: x.live, layer: x.layer, agentBegan: x.agentBegan,
 		Record: record.Record{
-			Began: x.Now(), Dir: filepath.Join(x.Dir, filepath.FromSlash(p.role.below)), MaxStream: x.MaxStream, Secrets: x.Secrets, Sink: x.Sink, Now: x.Now,
+			Began: x.Now(), Dir: filepath.Join(x.Dir, filepath.FromSlash(p.role.below)), MaxStream: x.MaxStream, Secrets: x.Secrets, Sink: inStep(x, t), Now: x.Now,
 		},
 	}}}
 	where := *x.Trial.Environment
@@ -121,6 +121,17 @@ func newStage(x *execution, t *task.Task, calls *access.Calls) *stage {
 	s.run.tests.stays = true
 	s.run.judged, s.run.alsoKept = x.spec.judged(), x.judgedArtifacts()
 	return s
+}
+
+// inStep returns the sink of the events of the step t, which they name.
+func inStep(x *execution, t *task.Task) event.Sink {
+	all := x.spec.Task.Config.Steps
+	at := slices.IndexFunc(all, func(s task.Step) bool { return s.Name == t.StepName() })
+	step := &event.Step{Name: t.StepName(), Number: at + 1, Of: len(all)}
+	return func(e event.Event) {
+		e.Step = step
+		x.Sink(e)
+	}
 }
 
 // steps returns the way through a step of the task.

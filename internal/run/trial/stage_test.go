@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,6 +231,33 @@ func TestSteps(t *testing.T) {
 			},
 		},
 	})
+}
+
+// Views name the step that runs, and no step before the first and after the last.
+func TestEventsNameTheStep(t *testing.T) {
+	t.Parallel()
+	var got []string
+	s := story{agent: script("true"), toml: twoSteps, files: inSteps(gives("1"), gives("1"))}
+	s.emit = func(e event.Event) {
+		if e.Kind == event.PhaseStarted {
+			line := string(e.Phase)
+			if e.Step != nil {
+				line += fmt.Sprintf(" %d/%d %s", e.Step.Number, e.Step.Of, e.Step.Name)
+			}
+			got = append(got, line)
+		}
+	}
+	o := fakePlace.run(t, s)
+	ranSteps("first 1, second 1")(t, o)
+	want := []string{
+		"environment_setup",
+		"environment_setup 1/2 first", "agent_execution 1/2 first", "verifier 1/2 first", "collect 1/2 first",
+		"environment_setup 2/2 second", "agent_execution 2/2 second", "verifier 2/2 second", "collect 2/2 second",
+		"teardown",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
 }
 
 // A trial that is cancelled in its second step has no reward, and leaves nothing.
