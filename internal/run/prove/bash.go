@@ -10,17 +10,11 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// bashSyntax finds a script of tests/ or solution/ that bash cannot parse. It only warns: bash runs
-// the commands before the mistake, and the parser here may not know all that bash accepts.
-func bashSyntax(t *task.Task, f file) []Finding {
-	if !strings.HasPrefix(f.name, "tests/") && !strings.HasPrefix(f.name, "solution/") || !isShell(f) || !runsInBash(t, f) ||
-		!f.whole() || f.size > maxScript || bytes.Contains(f.head, []byte("\r\n")) { // rule crlf
-		return nil
-	}
-	script := bytes.TrimPrefix(f.head, byteOrderMark) // rule bom
-	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(script), "")
+// bashSyntax finds a script that bash cannot parse, for which err is the error. It only warns: bash
+// runs the commands before the mistake, and the parser here may not know all that bash accepts.
+func bashSyntax(t *task.Task, f file, err error) []Finding {
 	wrong, ok := errors.AsType[syntax.ParseError](err)
-	if !ok {
+	if !ok || !runsInBash(t, f) || bytes.Contains(f.head, []byte("\r\n")) { // rule crlf
 		return nil
 	}
 	return []Finding{{Rule: ruleBashSyntax, Severity: Warning, File: f.name, Line: int(wrong.Pos.Line()), Column: int(wrong.Pos.Col()),

@@ -84,12 +84,9 @@ func (s stage) word(text string) (plain string, ok bool) {
 
 // dockerfileRules checks a Dockerfile of a task: that of its image or, with the task as its tests
 // see it, that of their image. The build context is the Dockerfile's directory.
-func dockerfileRules(t *task.Task, f file) []Finding {
-	if !f.whole() {
-		return nil
-	}
-	stages, err := stagesOf(f.head)
-	if err != nil {
+func dockerfileRules(t *task.Task, f parsedDockerfile) []Finding {
+	stages := f.stages
+	if err := f.err; err != nil {
 		line := 0
 		if at, ok := errors.AsType[*parser.LocationError](err); ok && len(at.Locations) > 0 && len(at.Locations[0]) > 0 {
 			line = at.Locations[0][0].Start.Line
@@ -111,7 +108,7 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 			}
 		}
 	}
-	out = append(out, missingSources(t, f, stages)...)
+	out = append(out, missingSources(t, f.file, stages)...)
 	if f.name == dockerfile && len(stages) > 0 && t.Config.Environment.WorkDir == "" && !hasWorkdir(stages, len(stages)-1) {
 		last := stages[len(stages)-1]
 		out = append(out, Finding{Rule: ruleWorkdir, Severity: Warning, File: f.name, Line: firstLine(last.Location),
@@ -215,7 +212,23 @@ func hasWorkdir(stages []stage, at int) bool {
 	return !slices.Contains(rootWorkdir, image)
 }
 
-// stagesOf returns the stages of a Dockerfile, as BuildKit parses it.
+// parsedDockerfile is a Dockerfile with its stages, as BuildKit parses it. There are none if it
+// cannot be parsed, or is too long.
+type parsedDockerfile struct {
+	file
+	stages []stage
+	err    error
+}
+
+func parseDockerfile(f file) parsedDockerfile {
+	if !f.whole() {
+		return parsedDockerfile{file: f}
+	}
+	stages, err := stagesOf(f.head)
+	return parsedDockerfile{f, stages, err}
+}
+
+// stagesOf returns the stages of a Dockerfile.
 func stagesOf(text []byte) ([]stage, error) {
 	if at := bytes.IndexByte(text, 0); at >= 0 {
 		return nil, fmt.Errorf("line %d has a zero byte: this is not a text file", lineAt(text, at))

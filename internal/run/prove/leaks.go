@@ -125,22 +125,18 @@ const (
 // solve.sh, a patch of the solution, test.sh or test_outputs.py, and that the Dockerfile copies and
 // does not remove. Other files may be in both places, because the solution or a test often needs
 // what the agent was given.
-func copies(files []file) []Finding {
-	of := map[[sha256.Size]byte]string{}
+func copies(files []file, stages []stage) []Finding {
+	if len(stages) == 0 {
+		return nil
+	}
+	of, sizes := map[[sha256.Size]byte]string{}, map[int64]bool{}
 	for _, f := range files {
 		if (isSolution(f.name) || isVerifier(f.name)) && f.whole() && f.size >= minCopySize {
+			sizes[f.size] = true
 			if sum := sha256.Sum256(f.head); of[sum] == "" {
 				of[sum] = f.name
 			}
 		}
-	}
-	at := slices.IndexFunc(files, func(f file) bool { return f.name == dockerfile && f.whole() })
-	if len(of) == 0 || at < 0 {
-		return nil
-	}
-	stages, err := stagesOf(files[at].head)
-	if err != nil || len(stages) == 0 {
-		return nil
 	}
 	var ignored []byte
 	for _, f := range files {
@@ -151,7 +147,7 @@ func copies(files []file) []Finding {
 	var out []Finding
 	for _, f := range files {
 		name, inside := strings.CutPrefix(f.name, "environment/")
-		if !inside || !f.whole() || f.size < minCopySize {
+		if !inside || !f.whole() || !sizes[f.size] {
 			continue
 		}
 		original := of[sha256.Sum256(f.head)]

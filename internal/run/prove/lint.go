@@ -2,6 +2,7 @@ package prove
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -127,35 +128,44 @@ func inStep(dir string, own []file, found []Finding) []Finding {
 // lint returns the findings in the files of a view.
 func (v view) lint(whole bool) (findings []Finding) {
 	t, all := v.task, slices.Concat(v.files, v.others)
-	image := installedBy(all)
+	built := v.dockerfile()
+	image := installedBy(built.stages)
 	for _, f := range v.files {
 		if f.text {
 			findings = append(findings, crlf(t, f)...)
 			findings = append(findings, stub(f)...)
 			findings = append(findings, bom(t, f)...)
 			findings = append(findings, shebang(t, f)...)
-			findings = append(findings, bashSyntax(t, f)...)
 		}
 		switch {
 		case f.name == instructionFile:
 			findings = append(findings, instructionLeak(f, all)...)
-		case f.name == dockerfile:
-			findings = append(findings, dockerfileRules(t, f)...)
+		case f.name == dockerfile && f.step == "":
+			findings = append(findings, dockerfileRules(t, built)...)
 		case f.name == testsDockerfile:
 			if apart, bundled := t.Apart(false); bundled {
-				findings = append(findings, dockerfileRules(apart, f)...)
+				findings = append(findings, dockerfileRules(apart, parseDockerfile(f))...)
 			}
 		case f.name == configFile:
 			findings = append(findings, imageOfConfig(t, f)...)
-		case strings.HasPrefix(f.name, "tests/") && isShell(f):
-			findings = append(findings, testScript(f, image)...)
+		case isShell(f):
+			findings = append(findings, shellScript(t, f, image)...)
 		}
 	}
-	findings = append(findings, copies(v.context)...)
+	findings = append(findings, copies(v.context, built.stages)...)
 	if whole && v.graded {
 		findings = append(findings, noReward(t, all)...)
 	}
 	return v.written(append(findings, longTimeouts(t)...))
+}
+
+// dockerfile returns the Dockerfile of the image; the zero value if there is none.
+func (v view) dockerfile() parsedDockerfile {
+	at := slices.IndexFunc(v.context, func(f file) bool { return f.name == dockerfile && f.step == "" })
+	if at < 0 {
+		return parsedDockerfile{}
+	}
+	return parseDockerfile(v.context[at])
 }
 
 // read returns the beginning of every file, sorted by name.
@@ -194,10 +204,12 @@ func readFile(fsys fs.FS, name string, most int) (file, bool) {
 	if err != nil || !info.Mode().IsRegular() {
 		return file{}, false
 	}
-	head, err := io.ReadAll(io.LimitReader(opened, int64(most)))
-	if err != nil {
+	head := make([]byte, min(int64(most), info.Size()))
+	n, err := io.ReadFull(opened, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) { // it is shorter by now
 		return file{}, false
 	}
+	head = head[:n]
 	return file{
 		name: name, size: info.Size(), executable: info.Mode()&0o111 != 0, head: head, text: bytes.IndexByte(head, 0) < 0,
 	}, true

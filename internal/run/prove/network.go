@@ -64,15 +64,7 @@ func onlyInstalls(stmt *syntax.Stmt) bool {
 type installed map[string]bool
 
 // installedBy returns the packages that a Dockerfile installs.
-func installedBy(files []file) installed {
-	at := slices.IndexFunc(files, func(f file) bool { return f.name == dockerfile && f.whole() })
-	if at < 0 {
-		return nil
-	}
-	stages, err := stagesOf(files[at].head)
-	if err != nil {
-		return nil
-	}
+func installedBy(stages []stage) installed {
 	out := installed{}
 	for _, s := range usedStages(stages) {
 		for _, step := range s.Commands {
@@ -84,8 +76,8 @@ func installedBy(files []file) installed {
 			for _, here := range run.Files {
 				text += "\n" + here.Data
 			}
-			script := parseShell(file{size: int64(len(text)), head: []byte(text)})
-			if script == nil {
+			script, err := parseShell([]byte(text))
+			if script == nil || err != nil {
 				continue
 			}
 			syntax.Walk(script, func(node syntax.Node) bool {

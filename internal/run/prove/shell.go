@@ -5,29 +5,34 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/org/rollout-action/internal/core/task"
 )
 
 // maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser
 // stack.
 const maxScript = 64 << 10
 
-// parseShell returns a script as bash parses it, or nil if it is too long or invalid. An invalid
-// script fails when it runs.
-func parseShell(f file) *syntax.File {
-	if !f.whole() || f.size > maxScript {
-		return nil
+// parseShell returns a script as bash parses it; nil if it is too long.
+func parseShell(script []byte) (*syntax.File, error) {
+	if len(script) > maxScript {
+		return nil, nil
 	}
-	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(f.head), f.name)
-	if err != nil {
-		return nil
-	}
-	return parsed
+	script = bytes.TrimPrefix(script, byteOrderMark) // rule bom
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(script), "")
 }
 
-// testScript checks a shell script of tests/.
-func testScript(f file, image installed) []Finding {
-	parsed := parseShell(f)
-	if parsed == nil {
+// shellScript checks a shell script of tests/ or solution/.
+func shellScript(t *task.Task, f file, image installed) []Finding {
+	ofTests := strings.HasPrefix(f.name, "tests/")
+	if !ofTests && !strings.HasPrefix(f.name, "solution/") || !f.whole() {
+		return nil
+	}
+	parsed, err := parseShell(f.head)
+	switch {
+	case err != nil:
+		return bashSyntax(t, f, err)
+	case parsed == nil || !ofTests:
 		return nil
 	}
 	out := networkUse(f, parsed, image)
