@@ -38,6 +38,7 @@ func TestKubernetes(t *testing.T) {
 		{"agents keep their time in an outage of the API server", outageOfTheServer},
 		{"agents that fill their processes have failed", fillProcesses},
 		{"tests run apart from services and steps", testApart},
+		{"tests of steps run again", verifyStepsAgain},
 		{"jobs that are killed again and again lose nothing", func(t *testing.T, provider string) {
 			killAgainAndAgain(t, provider, testenv.Times(3, 20), 1)
 		}},

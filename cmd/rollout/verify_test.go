@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/result"
@@ -78,4 +79,57 @@ echo $r >/logs/verifier/reward.txt
 		}
 		j.wantLeft(t, 2, "after verifying again: what was kept")
 	})
+}
+
+// TestVerifyStepsAgain runs changed tests of steps on the artifacts of each.
+func TestVerifyStepsAgain(t *testing.T) { sideBySide(t, realProviders, verifyStepsAgain) }
+
+// verifyStepsAgain verifies the trials of a task with steps again, in new environments: as the
+// flag wants it where a step's tests ran in the environment of its agent, and as a matter of course
+// where all tests run apart.
+func verifyStepsAgain(t *testing.T, provider string) {
+	j := hangingJob(t, provider, 2)
+	must(t, os.RemoveAll(filepath.Join(j.dir, "evals/hang")))
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(j.dir, "evals/stepped", name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	write("task.toml", "version = \"1.0\"\nartifacts = [\"/srv/made\"]\nenvironment.docker_image = \""+imageFor(provider)+"\"\n"+
+		"[[steps]]\nname = \"first\"\n[[steps]]\nname = \"second\"\nverifier.environment_mode = \"separate\"\n")
+	for _, c := range []struct {
+		name, set string
+		flags     []string
+		refusal   string // what verify says without the flags
+	}{
+		{"together", "verifier.environment=task", []string{"--from", "artifacts"}, "at the end of its step first, nothing of the environment was kept, but its artifacts are: --from artifacts"},
+		{"apart", "verifier.environment=fresh", nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, step := range []string{"first", "second"} {
+				write("steps/"+step+"/instruction.md", "Go on.\n")
+				write("steps/"+step+"/tests/test.sh", "touch /srv/tested; echo 0 >/logs/verifier/reward.txt\n")
+			}
+			before := "jobs/" + c.name + "/" + j.name
+			if code := j.start(t, "job.yaml", "--jobs-dir", "jobs/"+c.name, "--set", c.set, "--set", "agents.0.execute=echo working >>/srv/made").exit(t); code != 0 {
+				t.Fatalf("the job ended with %d", code)
+			}
+			j.wantRewards(t, before, 0)
+			for step, text := range map[string]string{"first": "1 ] && echo 0.25", "second": "2 ] && echo 0.75"} {
+				write("steps/"+step+"/tests/test.sh", "[ ! -e /srv/tested ] && [ \"$(wc -l </srv/made)\" = "+text+" >/logs/verifier/reward.txt\n")
+			}
+			if c.refusal != "" {
+				r := j.start(t, "verify", before)
+				if code := r.exit(t); code != 2 || !strings.Contains(r.output.String(), c.refusal) {
+					t.Errorf("without flags, verify ended with %d, and said not %q", code, c.refusal)
+				}
+			}
+			if code := j.start(t, append([]string{"verify", before, "--name", j.name + "-again"}, c.flags...)...).exit(t); code != 0 {
+				t.Errorf("verify ended with %d", code)
+			}
+			j.wantRewards(t, before+"-again", 0.5)
+			j.wantLeft(t, 0, "after verifying again")
+		})
+	}
 }
