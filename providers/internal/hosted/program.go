@@ -3,6 +3,7 @@ package hosted
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"io/fs"
 	"strings"
 	"sync"
@@ -34,12 +35,24 @@ func NewProgram(goarch string, own func() ([]byte, error)) *Program {
 		if err != nil {
 			return Content{}, &environment.Error{Kind: environment.KindUnavailable, Err: err}
 		}
+		return Content{plain, compressed(plain)}, nil
+	})}
+}
+
+// programs are functions that return the compressed programs of this process, by the digests of the
+// plain ones. There are one or two; to compress them takes longer than all else that a provider
+// does to begin.
+var programs sync.Map
+
+func compressed(plain []byte) []byte {
+	known, _ := programs.LoadOrStore(sha256.Sum256(plain), sync.OnceValue(func() []byte {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
 		_, _ = w.Write(plain) // a buffer takes all
 		_ = w.Close()
-		return Content{plain, b.Bytes()}, nil
-	})}
+		return b.Bytes()
+	}))
+	return known.(func() []byte)()
 }
 
 // Read returns the program. Fails with KindUnavailable.
