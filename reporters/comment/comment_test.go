@@ -39,11 +39,13 @@ func TestLargeJobFillsTheComment(t *testing.T) {
 // Reasons of judges are shown for tasks that changed, and cannot do anything in a comment.
 func TestReasonsOfJudges(t *testing.T) {
 	in := reporttest.Mixed()
-	for i := range in.Trials {
-		in.Trials[i].Agents = []result.AgentRun{{
-			Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\n</details>\n# @org/team <script>alert(1)</script> [x](https://example.org) " + strings.Repeat("and so on ", 100),
-		}}
-	}
+	reporttest.ChangeTrials(&in, func(trials []result.Trial) {
+		for i := range trials {
+			trials[i].Agents = []result.AgentRun{{
+				Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\n</details>\n# @org/team <script>alert(1)</script> [x](https://example.org) " + strings.Repeat("and so on ", 100),
+			}}
+		}
+	})
 	text := string(reporttest.Write(t, comment.Reporter{}, in))
 	said, ok := strings.CutPrefix(text[max(0, strings.Index(text, "<summary>What judges said")):], "<summary>What judges said about the tasks that changed</summary>")
 	if !ok {
@@ -64,14 +66,15 @@ func TestReasonsOfJudges(t *testing.T) {
 // shown.
 func TestJudgesExplainAReward(t *testing.T) {
 	in := reporttest.Make("judged", []reporttest.Spec{{Agent: "mine", Dataset: "evals", Task: "letter", Reward: new(0.625), Seconds: 1}})
-	in.Trials[0].TestsReward, in.Trials[0].Costs.Judges = new(1.0), result.Dollars(0.25)
-	in.Trials[0].Cost = in.Trials[0].Costs.Total()
-	in.Trials[0].Agents = []result.AgentRun{
+	judged := result.UnpackAll(in.Trials)
+	judged[0].TestsReward, judged[0].Costs.Judges = new(1.0), result.Dollars(0.25)
+	judged[0].Cost = judged[0].Costs.Total()
+	judged[0].Agents = []result.AgentRun{
 		{Name: "mine", Role: result.RolePolicy},
 		{Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\n</details>\n# <script>alert(1)</script> @org/team | x"},
 		{Name: "polite", Role: result.RoleJudge, Score: new(1.0), Reason: "It thanks."},
 	}
-	in.Job = result.Summarize(in.Plan, in.Trials)
+	reporttest.SetTrials(&in, judged)
 	text := string(reporttest.Write(t, comment.Reporter{}, in))
 	for _, want := range []string{"What judges said:\n\n- `quality` 0.25: Too long.⏎", "$0.25 (judges $0.25)", "Rollout passed: mean reward 0.625 over 1 task\n"} {
 		if !strings.Contains(text, want) {
@@ -83,7 +86,8 @@ func TestJudgesExplainAReward(t *testing.T) {
 			t.Errorf("%q is in the comment:\n%s", other, text)
 		}
 	}
-	in.Trials[0].TestsReward = in.Trials[0].Reward // the judges only measure
+	judged[0].TestsReward = judged[0].Reward // the judges only measure
+	reporttest.SetTrials(&in, judged)
 	if text := string(reporttest.Write(t, comment.Reporter{}, in)); strings.Contains(text, "Too long") || !strings.Contains(text, "0 of 1 task passed") {
 		t.Errorf("judges explain the reward of the tests:\n%s", text)
 	}

@@ -127,8 +127,10 @@ func TestConversation(t *testing.T) {
 // an address.
 func TestReusedTrialsAreMarked(t *testing.T) {
 	in := reporttest.Make("job", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(1.0)}, {Agent: "a", Dataset: "d", Task: "two", Reward: new(1.0)}, {Agent: "a", Dataset: "d", Task: "ran", Reward: new(1.0)}})
-	in.Trials[0].Reused = &result.Reused{Job: "main", From: "github:", Commit: strings.Repeat("5d6e7f80", 5), URL: "https://github.com/o/r/actions/runs/7"}
-	in.Trials[1].Reused = &result.Reused{Job: "<b>\x1b[31m", From: "../../x\u202e", URL: "javascript:alert(1)"}
+	reporttest.ChangeTrials(&in, func(trials []result.Trial) {
+		trials[0].Reused = &result.Reused{Job: "main", From: "github:", Commit: strings.Repeat("5d6e7f80", 5), URL: "https://github.com/o/r/actions/runs/7"}
+		trials[1].Reused = &result.Reused{Job: "<b>\x1b[31m", From: "../../x\u202e", URL: "javascript:alert(1)"}
+	})
 	text := string(reporttest.Write(t, html.Reporter{}, in))
 	for _, want := range []string{`<a href="https://github.com/o/r/actions/runs/7" rel="noopener noreferrer">The run that has its logs</a>`, "of job <code>main</code>, taken from <code>github:</code> at commit <code>5d6e7f80", "of job <code>&lt;b&gt;"} {
 		if !strings.Contains(text, want) {

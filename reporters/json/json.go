@@ -266,12 +266,12 @@ func task(c report.Case, whole bool) Task {
 	}
 	advantages := c.Advantages()
 	for i, a := range c.Attempts {
-		attempt := Attempt{Attempt: a.Key.Attempt, Dir: a.Key.Dir()}
-		if a.Trial != nil {
-			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
-			attempt.Reused, attempt.Reverified = a.Trial.Reused, a.Trial.Reverified
-			attempt.Rewards = rewards(a.Trial.Rewards)
-			attempt.Cost, attempt.CostAtLeast, attempt.DurationSec = a.Trial.Cost.Finite(), a.Trial.Cost.AtLeast(), finite(a.Trial.Durations.TotalSec)
+		attempt := Attempt{Attempt: a.Number, Dir: c.Key(a).Dir()}
+		if t := a.Trial.Unpack(); t != nil {
+			attempt.Run, attempt.Reward, attempt.Error = true, pointer(t.Reward), t.Error
+			attempt.Reused, attempt.Reverified = t.Reused, t.Reverified
+			attempt.Rewards = rewards(t.Rewards)
+			attempt.Cost, attempt.CostAtLeast, attempt.DurationSec = t.Cost.Finite(), t.Cost.AtLeast(), finite(t.Durations.TotalSec)
 		}
 		if whole && advantages != nil {
 			attempt.Advantage, attempt.AdvantageNormalized = &advantages[i].Plain, &advantages[i].Normalized

@@ -48,7 +48,9 @@ func TestRewardsWithNames(t *testing.T) {
 	in := reporttest.Make("parts", []reporttest.Spec{
 		{Agent: "a", Dataset: "d", Task: "t", Reward: new(0.5)}, {Agent: "a", Dataset: "d", Task: "t", Attempt: 2, Reward: new(1.0)},
 	})
-	in.Trials[0].Rewards = map[string]float64{"style": 0.25, "huge": math.Inf(1)}
+	reporttest.ChangeTrials(&in, func(trials []result.Trial) {
+		trials[0].Rewards = map[string]float64{"style": 0.25, "huge": math.Inf(1)}
+	})
 	text := reporttest.Write(t, json.Reporter{}, in)
 	var r json.Report
 	if err := stdjson.Unmarshal(text, &r); err != nil {

@@ -419,13 +419,15 @@ func (b *builder) testcase(c report.Case) testcase {
 func (b *builder) addFailures(tc *testcase, c report.Case) {
 	first := c.FirstFailure()
 	for _, a := range c.Attempts {
-		switch t := a.Trial; {
-		case t == nil, t.Passed(), !t.Completed() && !t.Failed():
+		if a.Trial.Passed() || !a.Trial.Completed() && !a.Trial.Failed() {
+			continue
+		}
+		switch t := a.Trial.Unpack(); {
 		case c.State == report.Flaky, c.NotBroken():
 			tc.Flaky = append(tc.Flaky, rerunOf(b.failure(c, *t)))
-		case t == first && (t.Completed() || t.Error.Type.Fault() == result.FaultAgent):
+		case t.Key == first.Key && (t.Completed() || t.Error.Type.Fault() == result.FaultAgent):
 			tc.Failure = b.failure(c, *t)
-		case t == first:
+		case t.Key == first.Key:
 			tc.Error = b.failure(c, *t)
 		default:
 			tc.Rerun = append(tc.Rerun, rerunOf(b.failure(c, *t)))

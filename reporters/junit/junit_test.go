@@ -32,8 +32,10 @@ func TestGolden(t *testing.T) {
 // What judges said explains a reward that is below 1 because of them.
 func TestJudgesExplainAReward(t *testing.T) {
 	in := reporttest.Make("judged", []reporttest.Spec{{Agent: "mine", Dataset: "evals", Task: "letter", Reward: new(0.625), Seconds: 1}})
-	in.Trials[0].TestsReward = new(1.0)
-	in.Trials[0].Agents = []result.AgentRun{{Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\n]]> <b>"}}
+	reporttest.ChangeTrials(&in, func(trials []result.Trial) {
+		trials[0].TestsReward = new(1.0)
+		trials[0].Agents = []result.AgentRun{{Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\n]]> <b>"}}
+	})
 	text := string(reporttest.Write(t, junit.Reporter{}, in))
 	if !strings.Contains(text, "judge quality, score 0.25: Too long.") || strings.Contains(text, "\n]]> <b>") {
 		t.Errorf("%s", text)

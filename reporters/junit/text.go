@@ -83,13 +83,12 @@ func stepLines(t result.Trial) (lines []string) {
 func (b *builder) passed(c report.Case) []string {
 	var lines []string
 	for _, a := range c.Attempts {
-		if a.Trial == nil {
+		if !a.Trial.There() || !b.detail.excerpts {
 			continue
 		}
-		if b.detail.excerpts {
-			lines = append(lines, stepLines(*a.Trial)...)
-		}
-		if tests, ok := b.tests(*a.Trial); ok {
+		t := *a.Trial.Unpack()
+		lines = append(lines, stepLines(t)...)
+		if tests, ok := b.tests(t); ok {
 			lines = append(lines, b.listTests(tests)...)
 		}
 	}
@@ -147,10 +146,10 @@ func (b *builder) attachments(c report.Case) []string {
 	}
 	var lines []string
 	for _, a := range c.Attempts {
-		if a.Trial == nil || a.Trial.Passed() {
+		if !a.Trial.There() || a.Trial.Passed() {
 			continue
 		}
-		for _, log := range report.Logs(b.in, *a.Trial) {
+		for _, log := range report.Logs(b.in, *a.Trial.Unpack()) {
 			if name := b.relative(log); untrusted.XMLLine(name) == name && !strings.Contains(name, "]]") && !strings.Contains(name, "[[") {
 				lines = append(lines, "[[ATTACHMENT|"+name+"]]")
 			}

@@ -60,11 +60,13 @@ func TestDropsDetailInOrder(t *testing.T) {
 
 func TestReportsWhereTrialsRan(t *testing.T) {
 	in := reporttest.Passing()
-	for i := range in.Trials {
-		in.Trials[i].Environment = &result.Environment{Provider: "sandbox", Base: &result.Base{Requested: "debian", Actual: "this machine's root", Reason: "no engine"}}
-	}
-	in.Trials[5].Environment.Base = &result.Base{Requested: "debian", Actual: "this machine's root", Reason: "base: host", Asked: true}
-	in.Trials[0].Environment.Unenforced = []string{"cpus", "memory"}
+	reporttest.ChangeTrials(&in, func(trials []result.Trial) {
+		for i := range trials {
+			trials[i].Environment = &result.Environment{Provider: "sandbox", Base: &result.Base{Requested: "debian", Actual: "this machine's root", Reason: "no engine"}}
+		}
+		trials[5].Environment.Base = &result.Base{Requested: "debian", Actual: "this machine's root", Reason: "base: host", Asked: true}
+		trials[0].Environment.Unenforced = []string{"cpus", "memory"}
+	})
 	text := string(reporttest.Write(t, markdown.Reporter{}, in))
 	for _, want := range []string{"5 trials did not run on the image asked for, but on this machine's root (no engine)", "1 trial ran on this machine's root (base: host)", "1 trial ran without limits that were asked for: cpus, memory"} {
 		if !strings.Contains(text, want) {

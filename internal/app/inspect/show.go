@@ -48,7 +48,7 @@ func ShowJob(h *host.Host, dir string) (ShownJob, error) {
 	}
 	shown := ShownJob{
 		Input: report.Input{
-			Job: result.Summarize(tree.Plan, tree.All()), Plan: tree.Plan, Trials: tree.All(), Groups: result.Groups(tree.Plan, tree.All()),
+			Job: result.Summarize(tree.Plan, tree.All()), Plan: tree.Plan, Trials: result.PackAll(tree.All()), Groups: result.Groups(tree.Plan, tree.All()),
 			Files: os.DirFS(h.Path(dir)), Dir: dir, Now: h.Now(),
 		},
 		State: library.JobDone, Keys: slices.Concat(tree.Plan.Own(), tree.Plan.ConfirmationKeys()),
@@ -183,7 +183,7 @@ func TrialPrompt(h *host.Host, dir, part, baseline string) (string, error) {
 	if t.Passed() {
 		return "", host.Usagef("%s passed: --prompt is for trials that did not", host.Clean(key.String()))
 	}
-	in := report.Input{Job: result.Summarize(tree.Plan, tree.All()), Plan: tree.Plan, Trials: tree.Trials, Files: os.DirFS(h.Path(dir)), Dir: dir}
+	in := report.Input{Job: result.Summarize(tree.Plan, tree.All()), Plan: tree.Plan, Trials: result.PackAll(tree.Trials), Files: os.DirFS(h.Path(dir)), Dir: dir}
 	if baseline == "" {
 		baseline = reporting.BaselineDir(h.Paths, dir, tree.Plan)
 	}

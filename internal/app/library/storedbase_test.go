@@ -77,7 +77,7 @@ func TestLibraryFindsTheBaselineOfAVerdict(t *testing.T) {
 			if want := filepath.Join(jobs, tc.base); dir != want || in.BaseDir != want || in.Diff == nil || in.Stored != nil {
 				t.Fatalf("the baseline is %q and %q, %+v", dir, in.BaseDir, in.Diff)
 			}
-			if _, ok := in.BaseOf(in.Trials[0]); !ok {
+			if _, ok := in.BaseOf(*in.Trials[0].Unpack()); !ok {
 				t.Error("the trial of the baseline is not found")
 			}
 			if _, err := fs.Stat(files, key.Dir()); err != nil {

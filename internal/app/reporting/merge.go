@@ -60,7 +60,7 @@ func runMerge(ctx context.Context, h *host.Host, req MergeRequest) (*host.Finish
 	for _, note := range merged.Notes {
 		host.Linef(h.Output, "note: %s", host.Clean(note))
 	}
-	end := Ending{Tree: &merged.Tree, Job: &merged.Job, Incomplete: merged.Incomplete, Notes: merged.Notes, Baseline: base}
+	end := Ending{Tree: &merged.Tree, Job: &merged.Job, Groups: merged.Groups, Incomplete: merged.Incomplete, Notes: merged.Notes, Baseline: base}
 	if b := merged.Tree.Plan.Beside; b != nil && !b.Baseline {
 		if err := mergeBeside(ctx, h, &req, merged, &end); err != nil {
 			return nil, err

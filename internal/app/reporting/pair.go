@@ -83,7 +83,7 @@ func againstCommand(paths host.Paths, in report.Input, base *result.Job, ran []s
 
 // findPaired returns the baseline that ran with the job in dir, or nil. Unless the job is compared
 // with another one, it becomes the baseline of opts, and the job is incomplete if it is.
-func (end *Ending) findPaired(h *host.Host, dir string, plan result.Plan, opts *ReportOptions) (*result.Tree, error) {
+func (end *Ending) findPaired(h *host.Host, dir string, plan result.Plan, opts *ReportOptions) (*result.PackedTree, error) {
 	base := BaselineDir(h.Paths, dir, plan)
 	if base == "" {
 		return nil, nil
@@ -91,7 +91,7 @@ func (end *Ending) findPaired(h *host.Host, dir string, plan result.Plan, opts *
 	if opts.Baseline == "" && !plan.Beside.OnlyConfirms {
 		opts.Baseline = base
 	}
-	tree, err := result.ReadTree(h.Path(base))
+	tree, err := result.ReadPackedTree(h.Path(base))
 	if err != nil {
 		return nil, fmt.Errorf("read the baseline that ran with %s: %w", host.Clean(dir), err)
 	}
@@ -120,13 +120,13 @@ func PairResumption(paths host.Paths, dir string, plan result.Plan, opts ReportO
 
 // addBeside adds the missing results of the baseline in the directory base, which ran with the job
 // in dir, and why its trials were not started.
-func (end *Ending) addBeside(h *host.Host, dir, base string, tree result.Tree) {
+func (end *Ending) addBeside(h *host.Host, dir, base string, tree result.PackedTree) {
 	for _, sentence := range merge.Missing(h.Path(base)) {
 		if sentence = "baseline: " + sentence; !slices.Contains(end.Incomplete, sentence) {
 			end.Incomplete = append(end.Incomplete, sentence)
 		}
 	}
-	ended := result.Summarize(tree.Plan, tree.All())
+	ended, _ := tree.Summarize()
 	for _, sentence := range stopSentences(ended) {
 		end.Notes = append(end.Notes, "baseline: "+sentence)
 	}

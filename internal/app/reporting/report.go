@@ -36,21 +36,22 @@ func Report(ctx context.Context, h *host.Host, req ReportRequest) (*host.Finishe
 // Ending holds what a use case that finishes a job knows in addition to the content of the job's
 // directory.
 type Ending struct {
-	Tree       *result.Tree // the directory, if it has been read
-	Job        *result.Job  // the summary of Tree, if there is one
-	Incomplete []string     // a sentence for each missing part; with one the job does not pass
-	Notes      []string     // further sentences for the user
-	Cancelled  bool         // the job's own run ends here, and a cancel is its outcome
-	Quiet      bool         // as in ReportRequest
-	ReadOnly   bool         // so is this
-	Ran        bool         // the use case ran the job, or would have if any trial had been left
-	Both       bool         // the use case ran the job and its baseline, and reports itself how to continue both
+	Tree       *result.PackedTree // the directory, if it has been read
+	Job        *result.Job        // the summary of Tree, if there is one
+	Groups     []result.Group     // that of each agent and dataset, with Job
+	Incomplete []string           // a sentence for each missing part; with one the job does not pass
+	Notes      []string           // further sentences for the user
+	Cancelled  bool               // the job's own run ends here, and a cancel is its outcome
+	Quiet      bool               // as in ReportRequest
+	ReadOnly   bool               // so is this
+	Ran        bool               // the use case ran the job, or would have if any trial had been left
+	Both       bool               // the use case ran the job and its baseline, and reports itself how to continue both
 	// Baseline is the baseline, if it has been determined.
 	Baseline *FoundBaseline
 	// together: the tree was merged from shards, whose directories are not searched for anything
 	// else; paired is the tree of the baseline that ran with them, or nil.
 	Together bool
-	Beside   *result.Tree
+	Beside   *result.PackedTree
 }
 
 // finishing is a job between ending and Finished.
@@ -63,7 +64,7 @@ type finishing struct {
 	// digest is that of the job's result.json before its results were read; "": there was none.
 	digest string
 	// paired is the baseline that ran with the job, or nil.
-	paired *result.Tree
+	paired *result.PackedTree
 	// confirmations are the confirmation attempts; unconfirmed: some of them were not made.
 	confirmations []result.Trial
 	unconfirmed   bool
@@ -76,16 +77,22 @@ type finishing struct {
 // ReadTree reads a job's directory, and warns of files that cannot be read.
 func ReadTree(paths host.Paths, out host.Output, dir string) (result.Tree, error) {
 	tree, err := result.ReadTree(paths.Path(dir))
+	return tree, read(paths, out, dir, tree.Unreadable, err)
+}
+
+// read warns of files that cannot be read, and returns the error of reading a job's directory for
+// the user.
+func read(paths host.Paths, out host.Output, dir string, unreadable []error, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if wrong := paths.CheckJobDir(dir); wrong != nil {
-			return tree, wrong
+			return wrong
 		}
-		return tree, host.Usagef("%w (give the directory of a job, such as jobs/nightly)", err)
+		return host.Usagef("%w (give the directory of a job, such as jobs/nightly)", err)
 	}
-	for _, unreadable := range tree.Unreadable {
-		host.Warnf(out, "%v", unreadable)
+	for _, wrong := range unreadable {
+		host.Warnf(out, "%v", wrong)
 	}
-	return tree, err
+	return err
 }
 
 // Finish ends Run, Resume, Merge and Report: it reads the job's directory, compares, judges and
@@ -305,7 +312,8 @@ func (f *finishing) compare(base *result.Job) *result.Job {
 	}
 	in := &f.in
 	if f.paired != nil && f.paired.Plan.Beside.OnlyConfirms {
-		with, made := *base, result.Summarize(f.paired.Plan, f.paired.All())
+		with := *base
+		made, _ := f.paired.Summarize()
 		with.Beside, with.Confirmations = made.Beside, made.Confirmations
 		base = &with
 	}
@@ -337,28 +345,30 @@ func OtherRules(first, a, second, b string) string {
 func (f *finishing) gather(ctx context.Context, dir string) error {
 	work := event.Begin(ctx, "Reading results", 0)
 	defer work.End()
-	tree := result.Tree{}
+	tree := result.PackedTree{}
 	if f.end.Tree != nil {
 		tree = *f.end.Tree
 	} else {
-		var err error
-		if tree, err = ReadTree(f.Paths, f.out, dir); err != nil {
+		packed, err := result.ReadPackedTree(f.Path(dir))
+		if err := read(f.Paths, f.out, dir, packed.Unreadable, err); err != nil {
 			return err
 		}
+		tree = packed
 	}
 	path := filepath.Join(dir, result.ConfigFile)
 	data, err := result.ReadConfig(f.Path(dir))
 	var job result.Job
+	groups := f.end.Groups
 	if f.end.Job != nil {
 		job = *f.end.Job
 	} else {
-		job = result.Summarize(tree.Plan, tree.All())
+		job, groups = tree.Summarize()
 	}
 	f.confirmations = tree.Confirmations
 	f.in = report.Input{
-		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.All()),
+		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: groups,
 		Files: os.DirFS(f.Path(dir)), Dir: dir, Notes: slices.Clone(f.end.Notes), Now: f.now(),
-		Incomplete: append(missing(job, tree), f.end.Incomplete...),
+		Incomplete: append(missing(job, tree.Unreadable), f.end.Incomplete...),
 	}
 	in := &f.in
 	for _, sentence := range unranked(tree.Plan, tree.Trials) {
@@ -424,10 +434,10 @@ func confirmed(job result.Job, plan result.Plan) string {
 }
 
 // missing returns a sentence for each kind of result that a job lacks.
-func missing(job result.Job, tree result.Tree) []string {
+func missing(job result.Job, unreadable []error) []string {
 	var out []string
-	if n := len(tree.Unreadable); n > 0 {
-		out = append(out, fmt.Sprintf("%s cannot be read; the first: %v", plural.Count(n, "result"), tree.Unreadable[0]))
+	if n := len(unreadable); n > 0 {
+		out = append(out, fmt.Sprintf("%s cannot be read; the first: %v", plural.Count(n, "result"), unreadable[0]))
 	}
 	timeUp := 0
 	for _, s := range job.Stopped {
@@ -439,7 +449,7 @@ func missing(job result.Job, tree result.Tree) []string {
 	if n := job.Errors[result.Cancelled] - timeUp; n > 0 {
 		out = append(out, fmt.Sprintf("the job was cancelled while %s ran", plural.Count(n, "trial")))
 	}
-	if n := job.SkippedTrials - len(tree.Unreadable); n > 0 {
+	if n := job.SkippedTrials - len(unreadable); n > 0 {
 		out = append(out, fmt.Sprintf("%d of %s never ran or left no result", n, plural.Count(job.TotalTrials, "trial")))
 	}
 	return out

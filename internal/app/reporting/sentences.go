@@ -30,7 +30,7 @@ func Looks(one, many string, broken, fixed int) string {
 // unconfirmed reports which confirmation attempts are missing. incomplete says that the job's
 // results are not complete; note is information for the user. paired is the baseline that ran with
 // the job, or nil.
-func unconfirmed(in report.Input, confirmations []result.Trial, paired *result.Tree, base *result.Job) (incomplete, note string) {
+func unconfirmed(in report.Input, confirmations []result.Trial, paired *result.PackedTree, base *result.Job) (incomplete, note string) {
 	if in.Policy.Confirm.Attempts <= 0 {
 		return "", ""
 	}
@@ -100,13 +100,17 @@ func Resumption(paths host.Paths, dir string, plan result.Plan, report ReportOpt
 func UnrankedPlan(plan result.Plan) bool { return plan.Beside != nil && plan.Beside.Baseline }
 
 // unranked returns a sentence for each judge of groups that has not ranked all of them.
-func unranked(plan result.Plan, trials []result.Trial) (sentences []string) {
+func unranked(plan result.Plan, trials []result.Packed) (sentences []string) {
 	if UnrankedPlan(plan) {
 		return nil
 	}
 	type of struct{ judge, dataset, task string }
 	unranked, failed := map[of]bool{}, map[of]string{}
-	for _, t := range trials {
+	for _, packed := range trials {
+		if !packed.Notable() {
+			continue
+		}
+		t := packed.Unpack()
 		judged := map[string]bool{}
 		for _, run := range t.Agents {
 			judged[run.Name] = true
@@ -160,14 +164,17 @@ func takenFrom(r result.Reused) string {
 }
 
 // reused returns a sentence for reports about reused trials; "" if there are none.
-func reused(job result.Job, trials []result.Trial) string {
+func reused(job result.Job, trials []result.Packed) string {
 	if job.ReusedTrials == 0 {
 		return ""
 	}
 	from := map[string]bool{}
 	var cost result.USD
-	for _, t := range trials {
-		if t.Reused != nil {
+	for _, packed := range trials {
+		if !packed.Notable() {
+			continue
+		}
+		if t := packed.Unpack(); t.Reused != nil {
 			from[takenFrom(*t.Reused)] = true
 			cost = cost.Plus(t.Cost)
 		}
@@ -262,11 +269,14 @@ func partsOf(on map[string]int) string {
 
 // reverified returns a sentence for reports about trials whose tests were run again; "" if there
 // are none.
-func reverified(plan result.Plan, trials []result.Trial) string {
+func reverified(plan result.Plan, trials []result.Packed) string {
 	n, on := 0, map[string]int{}
 	var cost result.USD
-	for _, t := range trials {
-		if t.Reverified != nil {
+	for _, packed := range trials {
+		if !packed.Notable() {
+			continue
+		}
+		if t := packed.Unpack(); t.Reverified != nil {
 			n++
 			on[t.VerifiedOn()]++
 			cost = cost.Plus(t.Reverified.AgentCosts.Total())

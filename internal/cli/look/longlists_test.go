@@ -19,7 +19,7 @@ func TestLongListsAreBoundedOnATerminal(t *testing.T) {
 		shown.Keys = append(shown.Keys, result.Key{Agent: "a", Dataset: "d", Task: name, Attempt: 1})
 		diff.Tasks = append(diff.Tasks, result.TaskDiff{Agent: "a", Dataset: "d", Task: name, Change: result.Broken})
 	}
-	shown.Input.Trials = []result.Trial{{Key: shown.Keys[0], Durations: result.Durations{TotalSec: 71, ImageSec: new(60.0)}}}
+	shown.Input.Trials = result.PackAll([]result.Trial{{Key: shown.Keys[0], Durations: result.Durations{TotalSec: 71, ImageSec: new(60.0)}}})
 	var first bytes.Buffer
 	writeTrials(&first, shown, 1)
 	if !strings.Contains(first.String(), "11.0s") { // as in the mean times

@@ -303,13 +303,13 @@ func writeTrials(w io.Writer, s inspect.ShownJob, rows int) {
 	if len(s.Keys) == 0 {
 		return
 	}
-	byKey := map[result.Key]result.Trial{}
+	byKey := map[result.Key]result.Packed{}
 	for _, t := range s.Input.Trials {
-		byKey[t.Key] = t
+		byKey[t.Key()] = t
 	}
 	fmt.Fprintln(w)
 	table := tables.New(w)
-	steps := slices.ContainsFunc(s.Input.Trials, func(t result.Trial) bool { return len(t.Steps) > 0 })
+	steps := slices.ContainsFunc(s.Input.Trials, func(t result.Packed) bool { return t.Notable() && len(t.Unpack().Steps) > 0 })
 	row := func(reward, seconds, cost, problem, parts, trial string) {
 		if steps {
 			table.Row(reward, seconds, cost, problem, parts, trial)
@@ -320,8 +320,8 @@ func writeTrials(w io.Writer, s inspect.ShownJob, rows int) {
 	row("REWARD", "TIME", "COST", "ERROR", "STEPS", "TRIAL")
 	for _, k := range s.Keys[:min(len(s.Keys), rows)] {
 		reward, seconds, cost, problem, parts := "–", "–", "–", "no result", "–"
-		if t, ok := byKey[k]; ok {
-			seconds, cost, problem = report.Duration(result.OutcomeOf(t).TrialSec()), report.Cost(t.Cost), "–"
+		if t := byKey[k].Unpack(); t != nil {
+			seconds, cost, problem = report.Duration(result.OutcomeOf(*t).TrialSec()), report.Cost(t.Cost), "–"
 			if t.Reward != nil {
 				reward = report.Number(*t.Reward)
 			}
@@ -329,7 +329,7 @@ func writeTrials(w io.Writer, s inspect.ShownJob, rows int) {
 				problem = tables.Cell(string(t.Error.Type))
 			}
 			if len(t.Steps) > 0 {
-				parts = tables.Cell(report.Steps(t))
+				parts = tables.Cell(report.Steps(*t))
 			}
 		}
 		row(reward, seconds, cost, problem, parts, untrusted.Line(k.String()))

@@ -36,6 +36,7 @@ type Case struct {
 	// "" if unknown.
 	Path     string
 	Attempts []Attempt // planned ones, by number
+	sums     sums
 	State    State
 	// Diff compares the task with the baseline; nil without one.
 	Diff *result.TaskDiff
@@ -47,10 +48,15 @@ type Case struct {
 	Quarantine *gate.Quarantined
 }
 
-// Attempt is one planned trial. Trial is nil if it has no result.
+// Attempt is one planned trial. Trial is zero if it has no result.
 type Attempt struct {
-	Key   result.Key
-	Trial *result.Trial
+	Number int // Key.Attempt
+	Trial  result.Packed
+}
+
+// Key returns the key of one of the attempts.
+func (c Case) Key(a Attempt) result.Key {
+	return result.Key{Agent: c.Agent, Dataset: c.Dataset, Task: c.Task, Attempt: a.Number}
 }
 
 // Change returns how the task changed since the baseline; "" without one.
@@ -73,7 +79,7 @@ func (c Case) ConfirmedText() string {
 
 // passedOnce reports whether a planned attempt passed, so that the task cannot have looked broken.
 func (c Case) passedOnce() bool {
-	return slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial != nil && a.Trial.Passed() })
+	return slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial.Passed() })
 }
 
 func (c Case) baseConfirmation() *result.Attempts {
@@ -97,7 +103,7 @@ func (c Case) File() string {
 		return ""
 	}
 	names := fileNames{"task.toml", "instruction.md", "tests/test.sh", "environment/Dockerfile"}
-	if slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial != nil && a.Trial.TaskFormat == terminalBench }) {
+	if slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial.There() && a.Trial.Unpack().TaskFormat == terminalBench }) {
 		names = fileNames{"task.yaml", "task.yaml", "run-tests.sh", "Dockerfile"}
 	}
 	file := names.config
@@ -122,13 +128,7 @@ func (c Case) Expected() bool { return c.Agent == agent.Nop && c.State == Failed
 
 // Reward returns the mean reward of the attempts that have one. ok is false if none has.
 func (c Case) Reward() (mean float64, ok bool) {
-	sum, n := 0.0, 0
-	for _, a := range c.Attempts {
-		if a.Trial != nil && a.Trial.Reward != nil {
-			sum, n = sum+*a.Trial.Reward, n+1
-		}
-	}
-	return sum / float64(max(n, 1)), n > 0
+	return c.sums.reward / float64(max(c.sums.rewards, 1)), c.sums.rewards > 0
 }
 
 // Advantages returns the advantages of the attempts, in their order; nil for fewer than two, or if
@@ -136,10 +136,10 @@ func (c Case) Reward() (mean float64, ok bool) {
 func (c Case) Advantages() []result.Advantage {
 	var rewards []float64
 	for _, a := range c.Attempts {
-		if a.Trial == nil || a.Trial.Reward == nil {
+		if !a.Trial.Completed() {
 			return nil
 		}
-		rewards = append(rewards, *a.Trial.Reward)
+		rewards = append(rewards, *a.Trial.Unpack().Reward)
 	}
 	if len(rewards) < 2 {
 		return nil
@@ -148,39 +148,47 @@ func (c Case) Advantages() []result.Advantage {
 }
 
 // Cost returns the cost of all attempts.
-func (c Case) Cost() (cost result.USD) {
-	for _, a := range c.Attempts {
-		if a.Trial != nil {
-			cost = cost.Plus(a.Trial.Cost)
-		}
-	}
-	return cost
-}
+func (c Case) Cost() (cost result.USD) { return c.sums.cost }
 
 // Seconds returns the duration of all attempts together.
-func (c Case) Seconds() (sec float64) {
-	for _, a := range c.Attempts {
-		if a.Trial != nil {
-			sec += a.Trial.Durations.TotalSec
+func (c Case) Seconds() (sec float64) { return c.sums.seconds }
+
+// sums are those of the attempts of a case.
+type sums struct {
+	reward  float64
+	rewards int // attempts with one
+	cost    result.USD
+	seconds float64
+}
+
+func sumsOf(attempts []Attempt) (s sums) {
+	for _, a := range attempts {
+		t := a.Trial.Unpack()
+		if t == nil {
+			continue
 		}
+		if t.Reward != nil {
+			s.reward, s.rewards = s.reward+*t.Reward, s.rewards+1
+		}
+		s.cost = s.cost.Plus(t.Cost)
+		s.seconds += t.Durations.TotalSec
 	}
-	return sec
+	return s
 }
 
 // FirstFailure returns the attempt that shows why the task did not pass: the first with a reward
 // below 1, otherwise the first with an error, or nil if there is none.
 func (c Case) FirstFailure() *result.Trial {
-	var failed *result.Trial
+	var failed result.Packed
 	for _, a := range c.Attempts {
 		switch t := a.Trial; {
-		case t == nil:
 		case t.Completed() && !t.Passed():
-			return t
-		case t.Failed() && failed == nil:
+			return t.Unpack()
+		case t.Failed() && !failed.There():
 			failed = t
 		}
 	}
-	return failed
+	return failed.Unpack()
 }
 
 // Cases returns a job's tasks for each agent, sorted by agent, dataset and task. Trials that the
@@ -221,11 +229,11 @@ func Cases(in Input) []Case {
 				Attempts: make([]Attempt, 0, planned[n]),
 			})
 		}
-		cases[i].Attempts = append(cases[i].Attempts, Attempt{Key: key, Trial: trials[k]})
+		cases[i].Attempts = append(cases[i].Attempts, Attempt{key.Attempt, trials[k]})
 	}
 	for i := range cases {
-		slices.SortFunc(cases[i].Attempts, func(a, b Attempt) int { return a.Key.Compare(b.Key) })
-		cases[i].State = state(cases[i].Attempts)
+		slices.SortFunc(cases[i].Attempts, func(a, b Attempt) int { return cmp.Compare(a.Number, b.Number) })
+		cases[i].State, cases[i].sums = state(cases[i].Attempts), sumsOf(cases[i].Attempts)
 	}
 	slices.SortFunc(cases, compareCases)
 	return cases
@@ -239,12 +247,12 @@ func state(attempts []Attempt) State {
 	var passed, below, failed, cancelled, unverified int
 	for _, a := range attempts {
 		switch t := a.Trial; {
-		case t == nil:
+		case !t.There():
 		case t.Passed():
 			passed++
 		case t.Completed():
 			below++
-		case t.Failed() && t.Error.Type == result.Cancelled:
+		case t.Failed() && t.Cancelled():
 			cancelled++
 		case t.Failed():
 			failed++

@@ -55,10 +55,11 @@ func TestCasesFollowThePlan(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	in = reporttest.Passing()
-	stranger, second := in.Trials[0], in.Trials[1]
+	trials := result.UnpackAll(in.Trials)
+	stranger, second := trials[0], trials[1]
 	stranger.Task = "stranger"
 	second.Reward = new(0.0)
-	in.Trials = append(in.Trials, stranger, second)
+	in.Trials = result.PackAll(append(trials, stranger, second))
 	slices.Reverse(in.Plan.Trials)
 	cases := report.Cases(in)
 	if len(cases) != 6 || cases[0].Task != "baking-order" || cases[1].State != report.Passed {
@@ -144,7 +145,7 @@ func TestFileOfACase(t *testing.T) {
 			trial.Reward = nil
 			trial.Error = &result.Error{Type: kind}
 		}
-		return report.Case{Path: "evals/a", Attempts: []report.Attempt{{}, {Trial: trial}}}
+		return report.Case{Path: "evals/a", Attempts: []report.Attempt{{}, {Trial: result.PackAll([]result.Trial{*trial})[0]}}}
 	}
 	for _, tc := range []struct {
 		of   report.Case

@@ -25,7 +25,7 @@ func TestExplainByTypeOfError(t *testing.T) {
 		result.VerifierFailed: "logs/verifier/stdout.txt", result.VerifierTimeout: "logs/verifier/stdout.txt",
 		result.VerifierRewardMissing: "logs/verifier/stdout.txt", result.VerifierRewardInvalid: "logs/verifier/stdout.txt",
 	}
-	for _, trial := range in.Trials {
+	for _, trial := range result.UnpackAll(in.Trials) {
 		file, told := report.Explain(in, trial)
 		lines := told.Lines()
 		log := want[trial.Error.Type]
@@ -42,7 +42,7 @@ func TestExplainByTypeOfError(t *testing.T) {
 func at(dir string) (report.Input, result.Trial) {
 	in := reporttest.Make("x", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "t", Reward: new(0.0)}})
 	in.Files = os.DirFS(dir)
-	return in, in.Trials[0]
+	return in, *in.Trials[0].Unpack()
 }
 
 func write(t *testing.T, name, text string) {
@@ -172,10 +172,10 @@ func TestExplainFollowsNoLinkAndOpensNoPipe(t *testing.T) {
 func TestExplainWithoutFiles(t *testing.T) {
 	in := reporttest.Errors()
 	in.Files = nil
-	if file, log := report.Explain(in, in.Trials[0]); file != "" || !log.Empty() {
+	if file, log := report.Explain(in, *in.Trials[0].Unpack()); file != "" || !log.Empty() {
 		t.Errorf("%s: %q", file, log.Lines())
 	}
-	if _, ok := report.VerifierTests(in, in.Trials[0]); ok {
+	if _, ok := report.VerifierTests(in, *in.Trials[0].Unpack()); ok {
 		t.Error("tests out of nothing")
 	}
 }
@@ -183,7 +183,7 @@ func TestExplainWithoutFiles(t *testing.T) {
 func verifier(name, text string) (report.Input, result.Trial) {
 	in := reporttest.Make("x", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "t", Reward: new(0.0)}})
 	in.Files = fstest.MapFS{"a/d/t__1/logs/verifier/" + name: {Data: []byte(text), Mode: 0o644}}
-	return in, in.Trials[0]
+	return in, *in.Trials[0].Unpack()
 }
 
 func TestVerifierTests(t *testing.T) {

@@ -210,16 +210,15 @@ func nothingHeadline(agents []AgentTasks) string {
 // judgedHeadline returns the mean reward of each agent's tasks, "mean reward 0.63 over 12 tasks";
 // "" if no reward comes from judges.
 func judgedHeadline(cases []Case) string {
+	judged := func(a Attempt) bool { return a.Trial.Notable() && judgesMadeReward(*a.Trial.Unpack()) }
+	if !slices.ContainsFunc(cases, func(c Case) bool { return slices.ContainsFunc(c.Attempts, judged) }) {
+		return ""
+	}
 	rewards := map[string][]float64{}
-	judged := false
 	for _, c := range cases {
 		if mean, ok := c.Reward(); ok {
 			rewards[c.Agent] = append(rewards[c.Agent], mean)
 		}
-		judged = judged || slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial != nil && judgesMadeReward(*a.Trial) })
-	}
-	if !judged {
-		return ""
 	}
 	var means []float64
 	fewest, most := len(cases), 0
@@ -297,12 +296,14 @@ func (a AgentTasks) String() string {
 	return text
 }
 
-// shown reports whether an attempt has a reward or an error that counts as a reward of 0, and
-// whether the agent began in any attempt.
+// shown reports whether an attempt has a reward or an error that counts as a reward of 0, and if
+// none has, whether the agent began in any attempt.
 func (c Case) shown() (scored, began bool) {
 	for _, a := range c.Attempts {
-		if t := a.Trial; t != nil {
-			scored = scored || t.Completed() || t.Failed() && t.Error.Type.Fault().Loses()
+		if a.Trial.Completed() {
+			scored = true
+		} else if t := a.Trial.Unpack(); t != nil {
+			scored = scored || t.Failed() && t.Error.Type.Fault().Loses()
 			began = began || t.Durations.AgentExecutionSec != nil
 		}
 	}

@@ -37,7 +37,7 @@ func FailureKind(t result.Trial) string {
 // and their messages and the logs that explain them are alike.
 type Reason struct {
 	Kind   string          // see FailureKind
-	Trials []*result.Trial // at least one, by key
+	Trials []result.Packed // at least one, by key
 	// File and Log explain the first trial (see Explain); File is relative to the trial's
 	// directory. Both are empty if no log does. A log that only repeats the error's message is left
 	// out.
@@ -55,14 +55,17 @@ const maxRead = 1000
 // so many lines. Kinds come in the order of their first trial, and within a kind the reason with
 // most trials comes first. Cancelled trials are one reason, without a log. trials are in order of
 // their keys; they are not changed.
-func Reasons(in Input, trials []*result.Trial, lines int) []Reason {
-	byKind := map[string][]*result.Trial{}
+func Reasons(in Input, trials []result.Packed, lines int) []Reason {
+	byKind := map[string][]result.Packed{}
 	var kinds []string
 	for _, t := range trials {
-		if t.Error == nil && (!t.Completed() || t.Passed()) {
+		if !t.Errored() && (!t.Completed() || t.Passed()) {
 			continue
 		}
-		kind := FailureKind(*t)
+		kind := BelowOne
+		if t.Errored() {
+			kind = FailureKind(*t.Unpack())
+		}
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
 		}
@@ -83,20 +86,22 @@ func Reasons(in Input, trials []*result.Trial, lines int) []Reason {
 }
 
 // alike groups trials of one kind. It reads the logs of the first read trials.
-func alike(in Input, trials []*result.Trial, kind string, lines, read int) []Reason {
+func alike(in Input, trials []result.Packed, kind string, lines, read int) []Reason {
 	var reasons []Reason
 	at := map[string]int{}
 	for i, t := range trials {
 		r := Reason{Kind: kind, Unread: i >= read}
 		sign := ""
-		if t.Error != nil {
-			sign = sketch(untrusted.Cut(t.Error.Message, 2<<10), t.Key)
+		if t.Errored() {
+			whole := t.Unpack()
+			sign = sketch(untrusted.Cut(whole.Error.Message, 2<<10), whole.Key)
 		}
 		if r.Unread {
 			sign += "\x00unread"
 		} else {
-			r.File, r.Log = explainAfterMessage(in, *t, lines)
-			sign += "\x00" + r.File + "\x00" + sketch(strings.Join(r.Log.Lines(), "\n"), t.Key)
+			whole := t.Unpack()
+			r.File, r.Log = explainAfterMessage(in, *whole, lines)
+			sign += "\x00" + r.File + "\x00" + sketch(strings.Join(r.Log.Lines(), "\n"), whole.Key)
 		}
 		n, ok := at[sign]
 		if !ok {

@@ -11,16 +11,16 @@ import (
 )
 
 // failedWith returns n trials with the same type of error, with these messages and logs.
-func failedWith(n int, message, log func(i int) string) (report.Input, []*result.Trial) {
+func failedWith(n int, message, log func(i int) string) (report.Input, []result.Packed) {
 	in := report.Input{Files: fstest.MapFS{}}
-	var trials []*result.Trial
+	var trials []result.Trial
 	for i := range n {
-		t := &result.Trial{Key: result.Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("task-%05d", i), Attempt: 1}}
+		t := result.Trial{Key: result.Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("task-%05d", i), Attempt: 1}}
 		t.Error = &result.Error{Type: result.AgentExecutionFailed, Message: message(i)}
 		in.Files.(fstest.MapFS)[t.Dir()+"/command/stderr.txt"] = &fstest.MapFile{Data: []byte(log(i))}
 		trials = append(trials, t)
 	}
-	return in, trials
+	return in, result.PackAll(trials)
 }
 
 func TestReasons(t *testing.T) {
@@ -70,7 +70,7 @@ func TestReasonsDoNotRepeatTheMessage(t *testing.T) {
 		"environment_build_failed: the build failed\n\nE: no package x": "E: no package x",
 	} {
 		in := report.Input{Files: fstest.MapFS{trial.Dir() + "/error.txt": {Data: []byte(text)}}}
-		reasons := report.Reasons(in, []*result.Trial{&trial}, 5)
+		reasons := report.Reasons(in, result.PackAll([]result.Trial{trial}), 5)
 		if got := strings.TrimSpace(strings.Join(reasons[0].Log.Lines(), "\n")); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}

@@ -16,7 +16,7 @@ import (
 type Input struct {
 	Job    result.Job
 	Plan   result.Plan
-	Trials []result.Trial // in the plan's order, without those that have no result
+	Trials []result.Packed // in the plan's order, without those that have no result
 	Groups []result.Group
 	// Files is the job's directory, for logs: <Key.Dir()>/logs/verifier/stdout.txt and so on. It
 	// may be nil.

@@ -32,7 +32,7 @@ func TestHeadlineSaysThatNothingRan(t *testing.T) {
 		if began {
 			trial.Durations.AgentExecutionSec = new(1.0)
 		}
-		attempts := []Attempt{{Key: trial.Key, Trial: trial}}
+		attempts := []Attempt{{Number: 1, Trial: result.PackAll([]result.Trial{*trial})[0]}}
 		return Case{Agent: agent, Task: task, Attempts: attempts, State: state(attempts)}
 	}
 	skipped := Case{Agent: "a", Task: "s", Attempts: []Attempt{{}}, State: Skipped}

@@ -164,6 +164,17 @@ type Tree struct {
 	Unreadable []error
 }
 
+// PackedTree is a Tree in little memory, for all that counts the trials of a large job.
+type PackedTree struct {
+	Plan          Plan
+	Trials        []Packed // as Tree.Trials
+	Confirmations []Trial
+	Unreadable    []error
+}
+
+// Summarize returns what Summarize and Groups do.
+func (t PackedTree) Summarize() (Job, []Group) { return summarize(t.Plan, t) }
+
 // ReadTree reads a job's directory: its plan and the result of every trial that has one. It fails
 // if there is no plan (the directory is not a job's, or the job never started).
 func ReadTree(dir string) (tree Tree, err error) {
@@ -171,6 +182,28 @@ func ReadTree(dir string) (tree Tree, err error) {
 		return tree, err
 	}
 	tree.Trials, tree.Unreadable = ReadTrials(dir, tree.Plan.Own())
+	var unreadable []error
+	tree.Confirmations, unreadable = ReadConfirmations(dir, tree.Plan)
+	tree.Unreadable = append(tree.Unreadable, unreadable...)
+	return tree, nil
+}
+
+// ReadPackedTree is ReadTree for all that counts the trials of a large job.
+func ReadPackedTree(dir string) (tree PackedTree, err error) {
+	if tree.Plan, err = ReadPlan(dir); err != nil {
+		return tree, err
+	}
+	keys := tree.Plan.Own()
+	packed, errs := make([]Packed, len(keys)), make([]error, len(keys))
+	readEach(dir, keys, func() func(int, *Trial, error) {
+		var p Packer
+		return func(i int, t *Trial, err error) {
+			if errs[i] = err; err == nil {
+				packed[i] = p.Pack(t)
+			}
+		}
+	})
+	tree.Trials, tree.Unreadable = readable(packed, errs)
 	var unreadable []error
 	tree.Confirmations, unreadable = ReadConfirmations(dir, tree.Plan)
 	tree.Unreadable = append(tree.Unreadable, unreadable...)
@@ -213,7 +246,12 @@ func ReadPlan(dir string) (plan Plan, err error) {
 // ReadTrials returns the results of many trials, in the order of their keys. Those without a result
 // are left out; unreadable has an error for each result that cannot be used.
 func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
-	trials, errs := ReadEachTrial(dir, keys)
+	return readable(ReadEachTrial(dir, keys))
+}
+
+// readable moves the trials without an error to the front and returns them, and the errors of those
+// that have a result.
+func readable[T any](trials []T, errs []error) (_ []T, unreadable []error) {
 	n := 0
 	for i, err := range errs {
 		switch {
@@ -233,10 +271,24 @@ func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	trials = make([]Trial, len(keys))
 	errs = make([]error, len(keys))
+	readEach(dir, keys, func() func(int, *Trial, error) {
+		return func(i int, t *Trial, err error) {
+			if errs[i] = err; err == nil {
+				trials[i] = *t
+			}
+		}
+	})
+	return trials, errs
+}
+
+// readEach reads the results of trials in a job's directory, some at a time. Each of its workers
+// gets a function and calls it with what it read: the index of a key, and a trial or an error.
+func readEach(dir string, keys []Key, worker func() func(i int, t *Trial, err error)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
 	var above sync.Map                                  // errors of the directories above trials
 	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // more than processors, because some wait for the disk
+		use := worker()
 		group.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
 				path := filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile)
@@ -244,17 +296,17 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 				if err == nil {
 					data, err = readBounded(path, MaxTrialFile)
 				}
+				var t Trial
 				if err == nil {
-					if err = ParseTrial(data, keys[i], &trials[i]); err != nil {
+					if err = ParseTrial(data, keys[i], &t); err != nil {
 						err = fmt.Errorf("%s: %w", path, err)
 					}
 				}
-				errs[i] = err
+				use(i, &t, err)
 			}
 		})
 	}
 	group.Wait()
-	return trials, errs
 }
 
 // plainTrial returns an error if a directory on the way from a job's to a trial's, or the trial's
@@ -362,9 +414,10 @@ func ReadJob(path string) (job Job, unreadable []error, err error) {
 		job, err = readJob(path)
 		return job, nil, err
 	}
-	tree, err := ReadTree(path)
+	tree, err := ReadPackedTree(path)
 	if err == nil {
-		return Summarize(tree.Plan, tree.All()), tree.Unreadable, nil
+		job, _ = tree.Summarize()
+		return job, tree.Unreadable, nil
 	}
 	file := filepath.Join(path, ResultFile)
 	if _, statErr := os.Stat(file); !errors.Is(err, fs.ErrNotExist) || statErr != nil {

@@ -27,11 +27,11 @@ func TestFindTakesTheFirstTrialOfEachKey(t *testing.T) {
 		{"without any", nil, []float64{-1, -1, -1}},
 	} {
 		var got []float64
-		for _, found := range Find(keys, c.trials) {
-			if found == nil {
+		for _, found := range Find(keys, PackAll(c.trials)) {
+			if !found.There() {
 				got = append(got, -1)
 			} else {
-				got = append(got, *found.Reward)
+				got = append(got, *found.Unpack().Reward)
 			}
 		}
 		if !slices.Equal(got, c.want) {

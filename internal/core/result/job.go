@@ -205,29 +205,39 @@ var MetricTypes = []string{"sum", "min", "max", "mean"}
 // Summarize depends only on its arguments: run, report and merge all get their numbers from it.
 // Source: specification, "Job result.json".
 func Summarize(plan Plan, trials []Trial) Job {
+	job, _ := summarize(plan, Whole(trials))
+	return job
+}
+
+// summarize returns what Summarize and Groups return: of packed trials, each is unpacked once.
+func summarize(plan Plan, trials Trials) (Job, []Group) {
 	own := plan.Own()
-	found := Find(own, trials)
+	found := find(own, trials)
 	job := begun(plan)
-	job.Unchanged = unchangedSince(found)
+	since, counted := unchanged{}, attemptCounter{}
 	var all Tally
-	agents := map[string]*Tally{}
+	agents, groups := map[string]*Tally{}, groupTallies{}
 	known := map[Experiment]int{}
-	job.Results = make([]Outcome, 0, min(len(own), len(trials)))
+	job.Results = make([]Outcome, 0, min(len(own), trials.Len()))
 	for i, key := range own {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
 			perAgent = &Tally{}
 			agents[key.Agent] = perAgent
 		}
-		trial := found[i]
+		trial := at(trials, found[i])
+		since.add(trial)
+		counted.add(key, trial)
 		if trial == nil {
 			job.Skipped = append(job.Skipped, key)
 			all.Skip()
 			perAgent.Skip()
+			groups.of(key).Skip()
 			continue
 		}
 		all.Add(*trial)
 		perAgent.Add(*trial)
+		groups.of(key).Add(*trial)
 		job.Results = append(job.Results, OutcomeOf(*trial))
 		job.ran(*trial, known)
 		job.note(*trial)
@@ -235,12 +245,14 @@ func Summarize(plan Plan, trials []Trial) Job {
 			job.Errors[trial.Error.Type]++
 		}
 	}
+	job.Unchanged = since.commit
 	for _, trial := range confirmations(plan.within(), trials) {
 		all.Add(*trial)
 		if agents[trial.Agent] == nil {
 			agents[trial.Agent] = &Tally{}
 		}
 		agents[trial.Agent].Add(*trial)
+		groups.of(trial.Key).Add(*trial)
 		job.Confirmations = append(job.Confirmations, OutcomeOf(*trial))
 		job.note(*trial)
 	}
@@ -251,16 +263,16 @@ func Summarize(plan Plan, trials []Trial) Job {
 	job.Summary = all.Summary(plan.Metrics)
 	job.CostsAtLeast = job.Costs.AtLeast()
 	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
-	counts := countAttempts(own, found)
+	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(job.Skipped, Key.Compare)
+	counts := counted.sorted()
 	job.PassK = passK(counts)
 	for name, t := range agents {
 		s := t.Summary(plan.Metrics)
 		s.PassK = passK(within(counts, name, nil))
 		job.Agents[name] = s
 	}
-	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
-	slices.SortFunc(job.Skipped, Key.Compare)
-	return job
+	return job, groups.groups(plan, counts)
 }
 
 // begun returns a Job without trials.
@@ -297,11 +309,11 @@ func (j *Job) note(t Trial) {
 
 // confirmations returns the confirmation attempts at planned tasks, sorted by key; the first of
 // each key counts.
-func confirmations(planned []Key, trials []Trial) []*Trial {
+func confirmations(planned []Key, trials Trials) []*Trial {
 	var found []*Trial
-	for i := range trials {
-		if trials[i].Confirmation {
-			found = append(found, &trials[i])
+	for i := range trials.Len() {
+		if _, confirmation := trials.Key(i); confirmation {
+			found = append(found, trials.At(i))
 		}
 	}
 	if len(found) == 0 {
@@ -323,66 +335,34 @@ func confirmations(planned []Key, trials []Trial) []*Trial {
 
 // Groups returns a summary for each agent and dataset, sorted by both.
 func Groups(plan Plan, trials []Trial) []Group {
-	own := plan.Own()
-	found := Find(own, trials)
-	type pair struct{ agent, dataset string }
-	tallies := map[pair]*Tally{}
-	for i, key := range own {
-		p := pair{key.Agent, key.Dataset}
-		if tallies[p] == nil {
-			tallies[p] = &Tally{}
-		}
-		if trial := found[i]; trial != nil {
-			tallies[p].Add(*trial)
-		} else {
-			tallies[p].Skip()
-		}
+	_, groups := summarize(plan, Whole(trials))
+	return groups
+}
+
+// groupTallies counts the trials of each agent on each dataset.
+type groupTallies map[Key]*Tally
+
+// of returns the tally of the group that a trial belongs to.
+func (g groupTallies) of(k Key) *Tally {
+	group := Key{Agent: k.Agent, Dataset: k.Dataset}
+	if g[group] == nil {
+		g[group] = &Tally{}
 	}
-	for _, trial := range confirmations(plan.within(), trials) {
-		p := pair{trial.Agent, trial.Dataset}
-		if tallies[p] == nil {
-			tallies[p] = &Tally{}
-		}
-		tallies[p].Add(*trial)
-	}
-	counts := countAttempts(own, found)
-	groups := make([]Group, 0, len(tallies))
-	for p, t := range tallies {
+	return g[group]
+}
+
+// groups returns the summaries. counts are those of all attempts.
+func (g groupTallies) groups(plan Plan, counts []attemptCounts) []Group {
+	groups := make([]Group, 0, len(g))
+	for k, t := range g {
 		s := t.Summary(plan.Metrics)
-		s.PassK = passK(within(counts, p.agent, &p.dataset))
-		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: s})
+		s.PassK = passK(within(counts, k.Agent, &k.Dataset))
+		groups = append(groups, Group{Agent: k.Agent, Dataset: k.Dataset, Summary: s})
 	}
 	slices.SortFunc(groups, func(a, b Group) int {
 		return Key{Agent: a.Agent, Dataset: a.Dataset}.Compare(Key{Agent: b.Agent, Dataset: b.Dataset})
 	})
 	return groups
-}
-
-// Find returns the first trial with each of the keys, without confirmation attempts; nil where
-// there is none. It points into trials. keys have no duplicates.
-func Find(keys []Key, trials []Trial) []*Trial {
-	found := make([]*Trial, len(keys))
-	next := 0
-	for i, key := range keys { // a job's trials usually have the order of its plan
-		if next < len(trials) && trials[next].Key == key && !trials[next].Confirmation {
-			found[i] = &trials[next]
-			next++
-		}
-	}
-	rest := trials[next:]
-	if !slices.ContainsFunc(rest, func(t Trial) bool { return !t.Confirmation }) {
-		return found
-	}
-	byKey := make(map[Key]*Trial, len(trials))
-	for i := range trials {
-		if t := &trials[i]; byKey[t.Key] == nil && !t.Confirmation {
-			byKey[t.Key] = t
-		}
-	}
-	for i, key := range keys {
-		found[i] = byKey[key]
-	}
-	return found
 }
 
 // Seconds returns d in seconds, rounded to the millisecond, as all durations in result files are.

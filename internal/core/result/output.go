@@ -173,12 +173,3 @@ func timingOf(t Trial) OutputTiming {
 		TotalMS:      ms(&d.TotalSec),
 	}
 }
-
-// CompareEnd orders trials by their end, and then by key. The lines of outputs.jsonl have this
-// order.
-func CompareEnd(a, b *Trial) int {
-	if c := a.Timestamps.EndedAt.Compare(b.Timestamps.EndedAt); c != 0 {
-		return c
-	}
-	return a.Key.Compare(b.Key)
-}

@@ -71,34 +71,46 @@ type attemptCounts struct {
 	planned, completed, passed int
 }
 
-// countAttempts counts the attempts at each task, sorted by agent, dataset and task. trials are
-// those of keys; nil for one without a result. It returns nil if no task has a second attempt,
-// because pass@1 is the pass rate.
-func countAttempts(keys []Key, trials []*Trial) []attemptCounts {
-	if !slices.ContainsFunc(keys, func(k Key) bool { return k.Attempt > 1 }) {
+// attemptCounter counts the attempts at each task. The zero attemptCounter is ready to use.
+type attemptCounter struct {
+	index    map[Key]int
+	all      []attemptCounts
+	repeated bool // a task has a second attempt
+}
+
+// add counts a planned attempt; t is nil if it has no result.
+func (c *attemptCounter) add(key Key, t *Trial) {
+	c.repeated = c.repeated || key.Attempt > 1
+	key.Attempt = 0
+	last := len(c.all) - 1
+	if last < 0 || c.all[last].key != key { // attempts at a task usually follow each other
+		if c.index == nil {
+			c.index = map[Key]int{}
+		}
+		known, ok := c.index[key]
+		if last = known; !ok {
+			last = len(c.all)
+			c.index[key] = last
+			c.all = append(c.all, attemptCounts{key: key})
+		}
+	}
+	c.all[last].planned++
+	if t != nil && t.Completed() {
+		c.all[last].completed++
+	}
+	if t != nil && t.Passed() {
+		c.all[last].passed++
+	}
+}
+
+// sorted returns the counts by agent, dataset and task. It returns nil if no task has a second
+// attempt, because pass@1 is the pass rate.
+func (c *attemptCounter) sorted() []attemptCounts {
+	if !c.repeated {
 		return nil
 	}
-	index := map[Key]int{}
-	var all []attemptCounts
-	for n, key := range keys {
-		t := trials[n]
-		key.Attempt = 0
-		i, ok := index[key]
-		if !ok {
-			i = len(all)
-			index[key] = i
-			all = append(all, attemptCounts{key: key})
-		}
-		all[i].planned++
-		if t != nil && t.Completed() {
-			all[i].completed++
-		}
-		if t != nil && t.Passed() {
-			all[i].passed++
-		}
-	}
-	slices.SortFunc(all, func(a, b attemptCounts) int { return a.key.Compare(b.key) })
-	return all
+	slices.SortFunc(c.all, func(a, b attemptCounts) int { return a.key.Compare(b.key) })
+	return c.all
 }
 
 // within returns the part of sorted counts that is one agent's, on one dataset if that is not nil.

@@ -14,7 +14,7 @@ import (
 // concurrent use.
 type TrialReader struct {
 	// Brief leaves out what only the page of a trial shows: the times of its phases, and the ID of
-	// an environment that is gone. This is a third of the memory of a trial.
+	// an environment that is gone. This is half of the memory of a packed trial.
 	Brief bool
 
 	buffer       nofollow.Buffer

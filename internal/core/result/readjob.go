@@ -123,6 +123,9 @@ func (l *outcomeList) more() int {
 	}
 	rest := max(0, l.size-l.in.n)
 	likely := n*rest/l.in.n + n/100
+	if n < 10*first { // what was read ahead is a large part
+		likely = min(likely, 9*n)
+	}
 	most := 8 * rest / int64(reflect.TypeFor[Outcome]().Size())
 	return int(max(first, min(likely, most)))
 }

@@ -56,14 +56,17 @@ func (j *Job) UnchangedSince(d *Diff) bool {
 	return j.Unchanged != "" && (d == nil || d.Base.Commit != nil && *d.Base.Commit == j.Unchanged)
 }
 
-// unchangedSince returns Job.Unchanged. trials are those of the plan; nil for one without a result.
-func unchangedSince(trials []*Trial) string {
-	commit := ""
-	for _, t := range trials {
-		if t == nil || t.Reused == nil || !commitID.MatchString(t.Reused.Commit) || commit != "" && t.Reused.Commit != commit {
-			return ""
-		}
-		commit = t.Reused.Commit
+// unchanged finds Job.Unchanged. The zero value has seen no trial.
+type unchanged struct {
+	commit string // of the trials so far; "" if one of them ran
+	ran    bool
+}
+
+// add looks at the next trial of the plan; nil if it has no result.
+func (u *unchanged) add(t *Trial) {
+	if u.ran || t == nil || t.Reused == nil || !commitID.MatchString(t.Reused.Commit) || u.commit != "" && t.Reused.Commit != u.commit {
+		u.commit, u.ran = "", true
+		return
 	}
-	return commit
+	u.commit = t.Reused.Commit
 }

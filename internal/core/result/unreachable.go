@@ -13,11 +13,14 @@ func (t Trial) EndedUnreachable() bool { return t.Error != nil && t.Error.Unreac
 // UnreachableText returns one sentence, without its full stop, about how many trials ended because
 // their provider stopped answering, and with which errors; "" if none did. It does not name unknown
 // error types, because a result may be forged.
-func UnreachableText(trials []Trial) string {
+func UnreachableText(trials []Packed) string {
 	counts := map[ErrorType]int{}
 	total := 0
-	for i := range trials {
-		if t := &trials[i]; t.EndedUnreachable() {
+	for _, packed := range trials {
+		if !packed.Errored() {
+			continue
+		}
+		if t := packed.Unpack(); t.EndedUnreachable() {
 			total++
 			counts[t.Error.Type]++
 		}

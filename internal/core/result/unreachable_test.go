@@ -22,7 +22,7 @@ func TestUnreachableText(t *testing.T) {
 		},
 		{trials(true, "\x1b[31m", "::error::"), "2 trials ended because the provider did not answer any more"},
 	} {
-		if got := UnreachableText(c.trials); got != c.want {
+		if got := UnreachableText(PackAll(c.trials)); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}

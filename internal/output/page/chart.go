@@ -67,8 +67,9 @@ const (
 // charts returns the pictures that a job has enough numbers for.
 func charts(in report.Input, cases []report.Case) []Chart {
 	var seconds, dollars []float64
-	for _, t := range in.Trials {
-		seconds = append(seconds, result.OutcomeOf(t).TrialSec())
+	for _, packed := range in.Trials {
+		t := packed.Unpack()
+		seconds = append(seconds, result.OutcomeOf(*t).TrialSec())
 		if usd, ok := t.Cost.Reported(); ok {
 			dollars = append(dollars, usd)
 		}
@@ -121,11 +122,12 @@ func rates(in report.Input) Chart {
 }
 
 // costs draws each trial's cost and reward.
-func costs(trials []result.Trial) Chart {
+func costs(trials []result.Packed) Chart {
 	c := Chart{Width: chartWidth, Height: chartHeight}
 	most, low, high := 0.0, 0.0, 1.0
 	var kept []result.Trial
-	for _, t := range trials {
+	for _, packed := range trials {
+		t := *packed.Unpack()
 		usd, ok := t.Cost.Reported()
 		if !ok || t.Reward == nil || !finite(usd) || usd < 0 || !finite(*t.Reward) || len(kept) == maxDots {
 			continue
@@ -196,7 +198,7 @@ func tokens(in report.Input) Chart {
 		if read == maxRecords {
 			break
 		}
-		record, err := trajectoryWithin(in, path.Join(t.Dir(), result.ATIFFile), &room)
+		record, err := trajectoryWithin(in, path.Join(t.Key().Dir(), result.ATIFFile), &room)
 		if err != nil {
 			continue
 		}
@@ -260,8 +262,8 @@ func slowest(cases []report.Case) Chart {
 	for _, c := range cases {
 		var m means
 		for _, a := range c.Attempts {
-			if a.Trial != nil && finite(a.Trial.Durations.TotalSec) {
-				m.Add(result.OutcomeOf(*a.Trial))
+			if t := a.Trial.Unpack(); t != nil && finite(t.Durations.TotalSec) {
+				m.Add(result.OutcomeOf(*t))
 			}
 		}
 		if len(m.Seconds) > 0 {
@@ -280,7 +282,7 @@ func flakiest(cases []report.Case) Chart {
 	for _, c := range cases {
 		passed, n := 0, 0
 		for _, a := range c.Attempts {
-			if a.Trial != nil {
+			if a.Trial.There() {
 				n++
 				if a.Trial.Passed() {
 					passed++

@@ -148,7 +148,7 @@ func TestWorkersOverTime(t *testing.T) {
 		{Timestamps: result.Timestamps{StartedAt: *at(-5000), EndedAt: *at(0)}, Reused: &result.Reused{}}, // by another job
 		{Timestamps: result.Timestamps{StartedAt: *at(5000)}},
 	}
-	c := workers(trials)
+	c := workers(result.PackAll(trials))
 	if want := "environment setup 20.0s, agent 1m10s, verifier 40.0s, other 20.0s"; c.Says != want {
 		t.Errorf("the chart says %q, want %q", c.Says, want)
 	}
@@ -160,7 +160,7 @@ func TestWorkersOverTime(t *testing.T) {
 			t.Errorf("outside of the chart: %+v", b)
 		}
 	}
-	if c := workers(trials[2:]); c.Title != "" {
+	if c := workers(result.PackAll(trials[2:])); c.Title != "" {
 		t.Errorf("a job without times has the chart %+v", c)
 	}
 }
@@ -218,7 +218,7 @@ func TestJudgesHavePromptAndEvidence(t *testing.T) {
 		"judges/style/prompt.md": "Is it good?", "judges/style/trajectory.json": `{"steps": [{"source": "agent", "message": "I read it."}]}`,
 		"judges/inputs/changes.txt": strings.Repeat("added: /app/x\n", 5000),
 	}}})
-	t1 := in.Trials[0]
+	t1 := *in.Trials[0].Unpack()
 	t1.Agents = []result.AgentRun{{Name: "a", Role: result.RolePolicy}, {Name: "style", Role: result.RoleJudge, Trajectory: "judges/style/trajectory.jsonl"}}
 	v := trial(in, t1, "t1", maxDetails, false)
 	if j := v.Judges[0]; j.Prompt.Text != "Is it good?" || j.Conversation == nil || j.Conversation.Turns[0].Text.Text != "I read it." {

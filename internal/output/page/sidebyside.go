@@ -84,9 +84,10 @@ func comparedWith(in report.Input, t result.Trial) (other result.Outcome, from r
 		return base, report.Input{Files: in.BaseFiles}, "the baseline's attempt " + strconv.Itoa(base.Attempt)
 	}
 	for _, o := range in.Trials {
-		same := o.Agent == t.Agent && o.Dataset == t.Dataset && o.Task == t.Task && o.Attempt != t.Attempt
+		k := o.Key()
+		same := k.Agent == t.Agent && k.Dataset == t.Dataset && k.Task == t.Task && k.Attempt != t.Attempt
 		if same && (label == "" || o.Passed() && (other.Reward == nil || *other.Reward != 1)) {
-			other, from, label = result.OutcomeOf(o), in, "attempt "+strconv.Itoa(o.Attempt)
+			other, from, label = result.OutcomeOf(*o.Unpack()), in, "attempt "+strconv.Itoa(k.Attempt)
 		}
 	}
 	return other, from, label

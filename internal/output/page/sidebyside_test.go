@@ -28,11 +28,11 @@ func TestBeside(t *testing.T) {
 	in := reporttest.Make("job", []reporttest.Spec{spec, second, third})
 	get := func(in report.Input, size int) *SideBySide {
 		v := Trial{}
-		this, err := report.Trajectory(in, in.Trials[0].Dir()+"/trajectory.json")
+		this, err := report.Trajectory(in, in.Trials[0].Key().Dir()+"/trajectory.json")
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.addSideBySide(in, in.Trials[0], this, size)
+		v.addSideBySide(in, *in.Trials[0].Unpack(), this, size)
 		return v.SideBySide
 	}
 	b := get(in, 10_000)
@@ -57,13 +57,13 @@ func TestBeside(t *testing.T) {
 	if b := get(in, 10_000); b.Other != "the baseline's attempt 1, reward 1" || b.Alike != 0 || len(b.Rows) != 3 || !b.Rows[1].First {
 		t.Errorf("next to the baseline: %+v", b)
 	}
-	in.BaseFiles = fstest.MapFS{base.Trials[0].Dir() + "/trajectory.json": {Data: []byte("{")}}
+	in.BaseFiles = fstest.MapFS{base.Trials[0].Key().Dir() + "/trajectory.json": {Data: []byte("{")}}
 	v := Trial{}
-	this, err := report.Trajectory(in, in.Trials[0].Dir()+"/trajectory.json")
+	this, err := report.Trajectory(in, in.Trials[0].Key().Dir()+"/trajectory.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.addSideBySide(in, in.Trials[0], this, 10_000); v.SideBySide != nil || len(v.LeftOut) != 1 {
+	if v.addSideBySide(in, *in.Trials[0].Unpack(), this, 10_000); v.SideBySide != nil || len(v.LeftOut) != 1 {
 		t.Errorf("with a conversation that cannot be read, side by side: %+v, left out: %q", v.SideBySide, v.LeftOut)
 	}
 }

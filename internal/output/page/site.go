@@ -244,8 +244,8 @@ func (s *Site) trials(cases []report.Case) map[result.Key]string {
 	}
 	for _, c := range cases {
 		for _, a := range c.Attempts {
-			if a.Trial != nil || s.Live {
-				hrefs[a.Key] = s.page(TrialPages + "/" + escape(a.Key.Dir()))
+			if a.Trial.There() || s.Live {
+				hrefs[c.Key(a)] = s.page(TrialPages + "/" + escape(c.Key(a).Dir()))
 			}
 		}
 	}

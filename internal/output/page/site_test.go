@@ -73,7 +73,7 @@ func TestTrialsWithoutAResultRunOrWait(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := site.WriteTrial(&b, in, in.Trials[0], "n", "", HasResult); err != nil || !strings.Contains(b.String(), "<small>reward 0.75 · 1.0s</small>") {
+	if err := site.WriteTrial(&b, in, *in.Trials[0].Unpack(), "n", "", HasResult); err != nil || !strings.Contains(b.String(), "<small>reward 0.75 · 1.0s</small>") {
 		t.Errorf("the page of a short trial is headed otherwise, %v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestIndexShowsJobsOverTime(t *testing.T) {
 func TestPagesOfASiteLinkToEachOther(t *testing.T) {
 	in := reporttest.Mixed()
 	in.Files = fstest.MapFS{}
-	key := in.Trials[0].Key
+	key := in.Trials[0].Key()
 	for _, c := range []struct {
 		site      *Site
 		job, root string
@@ -111,7 +111,7 @@ func TestPagesOfASiteLinkToEachOther(t *testing.T) {
 		if err := c.site.WriteJob(&job, in, "n", ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.site.WriteTrial(&trial, in, in.Trials[0], "n", "", HasResult); err != nil {
+		if err := c.site.WriteTrial(&trial, in, *in.Trials[0].Unpack(), "n", "", HasResult); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(job.String(), c.job) || strings.Contains(job.String(), `<details class="trial"`) {
@@ -157,7 +157,7 @@ func TestPartsOfAFileLinkToTheOthers(t *testing.T) {
 func TestLongConversationIsOnThePageOfItsTrial(t *testing.T) {
 	in := reporttest.Mixed()
 	var passed result.Trial
-	for _, trial := range in.Trials {
+	for _, trial := range result.UnpackAll(in.Trials) {
 		if trial.Passed() {
 			passed = trial
 		}
@@ -195,11 +195,11 @@ func TestPageOfATrialSaysThatFilesAreNotListed(t *testing.T) {
 	for files, want := range map[int]int{maxSiteFiles: 0, maxSiteFiles + 1: 1} {
 		tree := fstest.MapFS{}
 		for i := range files {
-			tree[in.Trials[0].Dir()+"/artifacts/"+strconv.Itoa(i)] = &fstest.MapFile{}
+			tree[in.Trials[0].Key().Dir()+"/artifacts/"+strconv.Itoa(i)] = &fstest.MapFile{}
 		}
 		in.Files = tree
 		var b bytes.Buffer
-		if err := (&Site{Live: true}).WriteTrial(&b, in, in.Trials[0], "n", "", HasResult); err != nil {
+		if err := (&Site{Live: true}).WriteTrial(&b, in, *in.Trials[0].Unpack(), "n", "", HasResult); err != nil {
 			t.Fatal(err)
 		}
 		if listed, says := strings.Count(b.String(), ">download</a>"), strings.Count(b.String(), "all files but the first 2,000"); listed != maxSiteFiles || says != want {

@@ -115,25 +115,26 @@ func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[res
 		return d.pages.trials(cases)
 	}
 	attempts := map[result.Key]int{}
-	var shown []*result.Trial
+	var shown []result.Packed
 	for _, c := range slices.Concat(report.Problems(cases), cases) {
 		for _, a := range c.Attempts {
-			if a.Trial != nil && attempts[a.Key] == 0 {
-				attempts[a.Key] = len(c.Attempts)
+			if key := c.Key(a); a.Trial.There() && attempts[key] == 0 {
+				attempts[key] = len(c.Attempts)
 				shown = append(shown, a.Trial)
 			}
 		}
 	}
-	for i := range in.Trials {
-		if t := &in.Trials[i]; t.Confirmation && attempts[t.Key] == 0 {
-			attempts[t.Key] = t.Attempt
+	for _, t := range in.Trials {
+		if k := t.Key(); t.Confirmation() && attempts[k] == 0 {
+			attempts[k] = k.Attempt
 			shown = append(shown, t)
 		}
 	}
-	slices.SortStableFunc(shown, func(a, b *result.Trial) int { return boolOrder(a.Passed(), b.Passed()) })
+	slices.SortStableFunc(shown, func(a, b result.Packed) int { return boolOrder(a.Passed(), b.Passed()) })
 	hrefs := map[result.Key]string{}
 	short := 0
-	for i, t := range shown[:min(len(shown), d.trials)] {
+	for i, packed := range shown[:min(len(shown), d.trials)] {
+		t := packed.Unpack()
 		id := "t" + strconv.Itoa(i+1)
 		hrefs[t.Key] = "#" + id
 		v := trial(in, *t, id, d.bytes, false)

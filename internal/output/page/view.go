@@ -220,8 +220,8 @@ func agents(in report.Input) []Agent {
 		}
 		var m means
 		for _, t := range in.Trials {
-			if t.Agent == key {
-				m.Add(result.OutcomeOf(t))
+			if t.Key().Agent == key {
+				m.Add(result.OutcomeOf(*t.Unpack()))
 			}
 		}
 		a.Cost, a.Time = m.costText(), m.timeText()
@@ -358,19 +358,19 @@ func row(c report.Case, stored *result.ComparedTask, hrefs map[result.Key]string
 	var head, base means
 	passed := 0
 	for _, a := range c.Attempts {
-		anchor := Anchor{Href: hrefs[a.Key], Text: strconv.Itoa(a.Key.Attempt), State: "skipped"}
-		if a.Trial == nil && running != nil {
-			anchor.State = pendingState(*running, a.Key)
+		anchor := Anchor{Href: hrefs[c.Key(a)], Text: strconv.Itoa(a.Number), State: "skipped"}
+		if !a.Trial.There() && running != nil {
+			anchor.State = pendingState(*running, c.Key(a))
 			if c.State == report.Skipped && r.State != stateRuns {
 				r.State = anchor.State
 			}
 		}
-		if a.Trial != nil {
-			head.Add(result.OutcomeOf(*a.Trial))
-			if a.Trial.Passed() {
+		if t := a.Trial.Unpack(); t != nil {
+			head.Add(result.OutcomeOf(*t))
+			if t.Passed() {
 				passed++
 			}
-			anchor.State = stateOf(*a.Trial)
+			anchor.State = stateOf(*t)
 		}
 		if len(r.Trials) < maxList {
 			r.Trials = append(r.Trials, anchor)

@@ -25,11 +25,12 @@ type phaseTimes struct {
 }
 
 // workers draws how many trials were in which phase at a time.
-func workers(trials []result.Trial) Chart {
+func workers(trials []result.Packed) Chart {
 	p := phaseTimes{}
 	var to time.Time
-	var kept []result.Trial
-	for _, t := range trials {
+	var kept []result.Timestamps
+	for _, packed := range trials {
+		t := packed.Unpack()
 		s := t.Timestamps
 		if t.Reused != nil || s.StartedAt.IsZero() || !s.EndedAt.After(s.StartedAt) {
 			continue
@@ -40,14 +41,14 @@ func workers(trials []result.Trial) Chart {
 		if s.EndedAt.After(to) {
 			to = s.EndedAt
 		}
-		kept = append(kept, t)
+		kept = append(kept, s)
 	}
 	p.total = to.Sub(p.from).Seconds()
-	if len(kept) < 2 || p.total <= 0 || !slices.ContainsFunc(kept, func(t result.Trial) bool { return len(spans(t.Timestamps)) > 0 }) {
+	if len(kept) < 2 || p.total <= 0 || !slices.ContainsFunc(kept, func(t result.Timestamps) bool { return len(spans(t)) > 0 }) {
 		return Chart{}
 	}
 	for _, t := range kept {
-		p.addTrial(t.Timestamps)
+		p.addTrial(t)
 	}
 	return p.chart()
 }

@@ -16,7 +16,7 @@ func TestSummaryShowsHowToUseKeptEnvironments(t *testing.T) {
 	} {
 		t.Run(provider, func(t *testing.T) {
 			trial := result.Trial{Environment: &result.Environment{Provider: provider, ID: "abc", Preserved: true}}
-			s := &summary{trials: []*result.Trial{&trial}, styles: termtext.NewStyles(false), width: 80}
+			s := &summary{trials: result.PackAll([]result.Trial{trial}), styles: termtext.NewStyles(false), width: 80}
 			text := strings.Join(s.kept(), "\n") + "\n"
 			for _, part := range want {
 				if !strings.Contains(text, part) {

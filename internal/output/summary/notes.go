@@ -31,10 +31,7 @@ func (s *summary) notes() []string {
 func (s *summary) bases() []string {
 	trials := map[string]int{}
 	instead := map[string]map[string]int{} // number of trials by base and description
-	for _, t := range s.trials {
-		if t.Environment == nil || t.Environment.Base == nil || t.Environment.Base.Asked {
-			continue
-		}
+	for _, t := range s.where(func(t *result.Trial) bool { e := t.Environment; return e != nil && e.Base != nil && !e.Base.Asked }) {
 		base := *t.Environment.Base
 		actual := termtext.FirstLine(base.Actual)
 		if instead[actual] == nil {
@@ -63,10 +60,7 @@ var limitNames = map[string]string{"cpus": "CPU", "pids": "process"}
 // unenforced returns a note for each limit that a provider could not apply.
 func (s *summary) unenforced() []string {
 	counts := map[string]int{}
-	for _, t := range s.trials {
-		if t.Environment == nil {
-			continue
-		}
+	for _, t := range s.where(func(t *result.Trial) bool { return t.Environment != nil }) {
 		for _, limit := range t.Environment.Unenforced {
 			counts[cmp.Or(limitNames[limit], untrusted.Line(limit))+" limit not enforced by "+untrusted.Line(t.Environment.Provider)]++
 		}
@@ -174,9 +168,13 @@ func enter(e result.Environment) string {
 
 func (s *summary) note(text string) string { return s.styles.Dim.Render("note:") + " " + text }
 
+// where returns the notable trials that is reports true for.
 func (s *summary) where(is func(*result.Trial) bool) (trials []*result.Trial) {
-	for _, t := range s.trials {
-		if is(t) {
+	for _, packed := range s.trials {
+		if !packed.Notable() {
+			continue
+		}
+		if t := packed.Unpack(); is(t) {
 			trials = append(trials, t)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 type Input struct {
 	Job    result.Job
 	Groups []result.Group
-	Trials []result.Trial
+	Trials []result.Packed
 	Tasks  []report.AgentTasks // a line for each
 	Versus []report.ComparedPair
 	Dir    string // the job's directory as the user would type it
@@ -54,7 +54,7 @@ const (
 // all text is sanitized, and no line begins with it (see untrusted.Line).
 type summary struct {
 	Input
-	trials    []*result.Trial // by key
+	trials    []result.Packed // by key
 	styles    termtext.Styles
 	width     int
 	sections  [][]string
@@ -100,14 +100,10 @@ func Write(w io.Writer, in Input, color bool, width int) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// byKey returns trials in the order of their keys. A job may have so many that copies of them would
-// take more memory than all of its reports.
-func byKey(trials []result.Trial) []*result.Trial {
-	sorted := make([]*result.Trial, len(trials))
-	for i := range trials {
-		sorted[i] = &trials[i]
-	}
-	slices.SortFunc(sorted, func(a, b *result.Trial) int { return a.Key.Compare(b.Key) })
+// byKey returns trials in the order of their keys.
+func byKey(trials []result.Packed) []result.Packed {
+	sorted := slices.Clone(trials)
+	slices.SortFunc(sorted, func(a, b result.Packed) int { return a.Key().Compare(b.Key()) })
 	return sorted
 }
 
@@ -202,10 +198,13 @@ func (s *summary) tasks() []string {
 // unexpected returns the trials whose failures need an explanation: not those that ended with their
 // provider, which have one sentence for all, and not those in which nop got less than 1, as it
 // should.
-func (s *summary) unexpected() []*result.Trial {
-	return s.where(func(t *result.Trial) bool {
-		return !t.EndedUnreachable() && (t.Agent != agent.Nop || t.Error != nil)
-	})
+func (s *summary) unexpected() (trials []result.Packed) {
+	for _, t := range s.trials {
+		if t.Errored() && !t.Unpack().EndedUnreachable() || !t.Errored() && t.Key().Agent != agent.Nop {
+			trials = append(trials, t)
+		}
+	}
+	return trials
 }
 
 // failures adds a section per error type: most frequent first, cancelled trials last. For trials
@@ -266,7 +265,7 @@ func (s *summary) why(reasons []report.Reason, room int, entry func(*result.Tria
 			}
 			return append(lines, fmt.Sprintf("  and %s in %s: %s", plural.Count(len(reasons)-i, "other failure"), plural.Count(rest, "trial"), s.report()))
 		}
-		if t := r.Trials[0]; t.Error != nil {
+		if t := r.Trials[0].Unpack(); t.Error != nil {
 			if message := termtext.FirstLine(t.Error.Message); message != last {
 				lines = append(lines, s.quote(message)...)
 				last = message
@@ -278,7 +277,7 @@ func (s *summary) why(reasons []report.Reason, room int, entry func(*result.Tria
 		}
 		room -= len(shown)
 		for _, t := range shown {
-			lines = append(lines, entry(t)...)
+			lines = append(lines, entry(t.Unpack())...)
 		}
 		switch rest := len(r.Trials) - len(shown); {
 		case rest == 0:
@@ -327,7 +326,7 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 	var lines []string
 	free := 0
 	for _, t := range s.trials {
-		if t.Agent == agent.Nop && t.Passed() {
+		if t.Passed() && t.Key().Agent == agent.Nop {
 			free++
 		}
 	}

@@ -23,7 +23,7 @@ func job(metrics []string, trials []result.Trial, skipped ...result.Key) Input {
 	}
 	plan.Trials = append(plan.Trials, skipped...)
 	return Input{
-		Job: result.Summarize(plan, trials), Groups: result.Groups(plan, trials), Trials: trials, Dir: "jobs/nightly",
+		Job: result.Summarize(plan, trials), Groups: result.Groups(plan, trials), Trials: result.PackAll(trials), Dir: "jobs/nightly",
 	}
 }
 
@@ -212,7 +212,7 @@ note: 1 trial did NOT run on the image asked for, but on
 				passed.Environment = &env
 				trials = append(trials, passed)
 			}
-			s := &summary{trials: byKey(trials), width: 100}
+			s := &summary{trials: byKey(result.PackAll(trials)), width: 100}
 			if got := strings.Join(s.notes(), "\n"); got != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}

@@ -23,8 +23,8 @@ const (
 // row is a line of the table.
 type row struct {
 	result.Group
-	of    func(*result.Trial) bool // reports whether a trial belongs to it
-	mixed bool                     // its trials have different agents
+	of    func(result.Key) bool // reports whether a trial belongs to it
+	mixed bool                  // its trials have different agents
 }
 
 // column is a column of the table, with a long and a short heading.
@@ -117,18 +117,18 @@ func (s *summary) rows() []row {
 	many := len(datasets) > 1
 	var rows []row
 	for i, g := range s.Groups {
-		rows = append(rows, row{Group: g, of: func(t *result.Trial) bool { return t.Agent == g.Agent && t.Dataset == g.Dataset }})
+		rows = append(rows, row{Group: g, of: func(k result.Key) bool { return k.Agent == g.Agent && k.Dataset == g.Dataset }})
 		last := i == len(s.Groups)-1 || s.Groups[i+1].Agent != g.Agent
 		if last && many && datasets[g.Agent] > 1 {
 			total := result.Group{Agent: g.Agent, Dataset: "(all)", Summary: s.Job.Agents[g.Agent]}
-			rows = append(rows, row{Group: total, of: func(t *result.Trial) bool { return t.Agent == g.Agent }})
+			rows = append(rows, row{Group: total, of: func(k result.Key) bool { return k.Agent == g.Agent }})
 		}
 	}
 	if len(rows) == 1 {
 		return rows
 	}
 	total := result.Group{Agent: "total", Summary: s.Job.Summary}
-	return append(rows, row{Group: total, of: func(*result.Trial) bool { return true }, mixed: many})
+	return append(rows, row{Group: total, of: func(result.Key) bool { return true }, mixed: many})
 }
 
 func (s *summary) cells(lines []row, short bool) (heads []string, rows [][]string) {
@@ -154,8 +154,8 @@ func (s *summary) cells(lines []row, short bool) (heads []string, rows [][]strin
 func (s *summary) meanTime(r row) string {
 	var m result.Means
 	for _, t := range s.trials {
-		if r.of(t) {
-			m.Add(result.OutcomeOf(*t))
+		if r.of(t.Key()) {
+			m.Add(result.OutcomeOf(*t.Unpack()))
 		}
 	}
 	if mean := m.Duration(); mean != nil {

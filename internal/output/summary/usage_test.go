@@ -37,7 +37,7 @@ func TestSummaryOfAJobWithModels(t *testing.T) {
 	diff := result.Compare(base, head)
 	for width, name := range map[int]string{100: "models", 40: "models-40"} {
 		var b strings.Builder
-		Write(&b, Input{Job: head, Groups: groups, Trials: trials, Dir: "jobs/pr-14"}, false, width)
+		Write(&b, Input{Job: head, Groups: groups, Trials: result.PackAll(trials), Dir: "jobs/pr-14"}, false, width)
 		WriteVerdict(&b, VerdictInput{Verdict: gate.Verdict{Outcome: gate.Pass, Reason: "all checks passed"}, Diff: &diff, Baseline: "main"}, false, width)
 		golden(t, name, b.String())
 	}

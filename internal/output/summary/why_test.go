@@ -59,6 +59,7 @@ func TestSummaryOfHostileLogs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := Input{Dir: "jobs/x"}
+			var trials []result.Trial
 			files := fstest.MapFS{}
 			for i := range 1_000 {
 				trial := from("mine", "bench", reward(key(letters(i), 1), 0, 1))
@@ -68,8 +69,9 @@ func TestSummaryOfHostileLogs(t *testing.T) {
 					file = "command/stderr.txt"
 				}
 				files[trial.Dir()+"/"+file] = &fstest.MapFile{Data: []byte(c.log(i))}
-				in.Trials = append(in.Trials, trial)
+				trials = append(trials, trial)
 			}
+			in.Trials = result.PackAll(trials)
 			in.Files = files
 			var b strings.Builder
 			Write(&b, in, false, 80)
@@ -92,7 +94,7 @@ func TestASmallLogIsShownWhole(t *testing.T) {
 	log := strings.Repeat("ok   a check\n", 12) + "FAIL never more than 10.00\n" + strings.Repeat("     got 12.00\n", 12) + "12 of 13 checks passed\n"
 	dir := fstest.MapFS{}
 	for i := range in.Trials {
-		dir[in.Trials[i].Dir()+"/logs/verifier/stdout.txt"] = &fstest.MapFile{Data: []byte(log)}
+		dir[in.Trials[i].Key().Dir()+"/logs/verifier/stdout.txt"] = &fstest.MapFile{Data: []byte(log)}
 	}
 	in.Files = dir
 	var b strings.Builder

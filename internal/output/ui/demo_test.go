@@ -49,7 +49,7 @@ func TestDemo(t *testing.T) {
 	d.play(ctx, 8)
 	end()
 	summary.Write(os.Stderr, summary.Input{
-		Job: result.Summarize(d.plan, d.trials), Groups: result.Groups(d.plan, d.trials), Trials: d.trials, Dir: "jobs/demo",
+		Job: result.Summarize(d.plan, d.trials), Groups: result.Groups(d.plan, d.trials), Trials: result.PackAll(d.trials), Dir: "jobs/demo",
 	}, color, 80)
 }
 

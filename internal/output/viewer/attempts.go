@@ -134,9 +134,11 @@ func (c comparison) input(t result.Trial, missing page.NoResult) (in report.Inpu
 	if c.job.DirOf != nil {
 		in.Dir = c.job.DirOf(c.dir)
 	}
+	var own []result.Trial
 	if missing == page.HasResult {
-		in.Trials = []result.Trial{t}
+		own = []result.Trial{t}
 	}
+	in.Trials = result.PackAll(own)
 	say := func(left int, noun, of string) {
 		if left > 0 {
 			leftOut = append(leftOut, report.Plural(left, noun)+of+", whose results were not read to choose the one that is side by side with this one")
@@ -144,7 +146,7 @@ func (c comparison) input(t result.Trial, missing page.NoResult) (in report.Inpu
 	}
 	if c.base != nil {
 		trials, left := c.ofBase.read()
-		diff := result.Compare(summaryOf(trials), summaryOf(in.Trials))
+		diff := result.Compare(summaryOf(trials), summaryOf(own))
 		in.Diff, in.BaseFiles, in.BaseDir = &diff, c.base.Files, c.baseDir
 		say(left, "attempt", " of the baseline")
 		if _, ok := in.BaseOf(t); ok {
@@ -152,7 +154,7 @@ func (c comparison) input(t result.Trial, missing page.NoResult) (in report.Inpu
 		}
 	}
 	trials, left := c.others.read()
-	in.Trials = append(in.Trials, trials...)
+	in.Trials = result.PackAll(append(own, trials...))
 	say(left, "other attempt", "")
 	return in, leftOut
 }

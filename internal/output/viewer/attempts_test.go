@@ -158,7 +158,7 @@ func TestTheLastOfManyAttemptsHasAPage(t *testing.T) {
 	}
 	job := Job{Files: os.DirFS(shelf.dir)}
 	in, _ := job.compare(attempt("t", all).Dir()).input(result.Trial{Key: attempt("t", all)}, page.HasResult)
-	if !slices.ContainsFunc(in.Trials, func(t result.Trial) bool { return t.Attempt == all }) || len(in.Trials) != maxAttempts+1 {
+	if !slices.ContainsFunc(in.Trials, func(t result.Packed) bool { return t.Key().Attempt == all }) || len(in.Trials) != maxAttempts+1 {
 		t.Errorf("%d attempts, and its own is missing", len(in.Trials))
 	}
 }

@@ -185,7 +185,8 @@ func (x *exporter) job(ctx context.Context, library Library, name string) error 
 		return nil
 	}
 	site.SharePrompts(in)
-	for _, t := range in.Trials {
+	for _, packed := range in.Trials {
+		t := *packed.Unpack()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

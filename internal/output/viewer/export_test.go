@@ -70,10 +70,10 @@ type twoFailed struct {
 }
 
 func (l twoFailed) Open(context.Context, string) (*Job, error) {
-	in := report.Input{Trials: []result.Trial{
+	in := report.Input{Trials: result.PackAll([]result.Trial{
 		{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(0.0)},
 		{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 2}, Reward: new(0.0)},
-	}}
+	})}
 	return &Job{Files: l.files, Close: func() error { return nil }, Input: func(context.Context) (report.Input, error) { return in, nil }}, nil
 }
 

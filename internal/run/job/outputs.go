@@ -3,6 +3,7 @@ package job
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -60,7 +61,7 @@ func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt fun
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(WriteOutputs(w, dir, plan, kept, prompt), w.Close()); err != nil {
+		if err := errors.Join(WriteOutputs(w, dir, plan, result.Whole(kept), prompt), w.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -155,14 +156,27 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 
 // WriteOutputs writes the lines of an outputs.jsonl, in the order in which the trials ended. prompt
 // returns tasks' instructions. dir contains the trials' directories.
-func WriteOutputs(w io.Writer, dir string, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
-	order := make([]*result.Trial, len(trials))
-	for i := range trials {
-		order[i] = &trials[i]
+func WriteOutputs(w io.Writer, dir string, plan result.Plan, trials result.Trials, prompt func(dataset, task string) []result.Message) error {
+	type end struct {
+		sec     int64
+		nsec, i int32
 	}
-	slices.SortFunc(order, result.CompareEnd)
+	order := make([]end, trials.Len())
+	for i := range order {
+		ended := trials.At(i).Timestamps.EndedAt
+		order[i] = end{ended.Unix(), int32(ended.Nanosecond()), int32(i)}
+	}
+	slices.SortFunc(order, func(a, b end) int {
+		if c := cmp.Or(cmp.Compare(a.sec, b.sec), cmp.Compare(a.nsec, b.nsec)); c != 0 {
+			return c
+		}
+		x, _ := trials.Key(int(a.i))
+		y, _ := trials.Key(int(b.i))
+		return x.Compare(y)
+	})
 	buffered := bufio.NewWriterSize(w, 1<<18)
-	for _, t := range order {
+	for _, e := range order {
+		t := trials.At(int(e.i))
 		line, err := lineOf(dir, plan, *t, prompt(t.Dataset, t.Task))
 		if err != nil {
 			return err

@@ -45,6 +45,7 @@ func Make(name string, specs []Spec) report.Input {
 		Now:   start.Add(time.Hour),
 		Links: Links,
 	}
+	var trials []result.Trial
 	files, seen, at := fstest.MapFS{}, map[result.PlannedTask]bool{}, start
 	for _, s := range specs {
 		in.Plan.Trials = append(in.Plan.Trials, s.key())
@@ -57,17 +58,29 @@ func Make(name string, specs []Spec) report.Input {
 			continue
 		}
 		end := at.Add(time.Duration(s.Seconds * float64(time.Second)))
-		in.Trials = append(in.Trials, trial(s, at, end))
+		trials = append(trials, trial(s, at, end))
 		at = end
 		for log, text := range s.Logs {
 			files[path.Join(s.key().Dir(), log)] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 		}
 	}
 	in.Files = index(files)
-	in.Job = result.Summarize(in.Plan, in.Trials)
-	in.Groups = result.Groups(in.Plan, in.Trials)
+	SetTrials(&in, trials)
 	in.Verdict = gate.Verdict{Outcome: gate.Pass, Reason: "All checks passed."}
 	return in
+}
+
+// SetTrials gives a job other results, and computes its numbers from them.
+func SetTrials(in *report.Input, trials []result.Trial) {
+	in.Trials = result.PackAll(trials)
+	in.Job, in.Groups = result.Summarize(in.Plan, trials), result.Groups(in.Plan, trials)
+}
+
+// ChangeTrials changes the results of a job, and not its numbers.
+func ChangeTrials(in *report.Input, change func(trials []result.Trial)) {
+	trials := result.UnpackAll(in.Trials)
+	change(trials)
+	in.Trials = result.PackAll(trials)
 }
 
 func trial(s Spec, from, to time.Time) result.Trial {

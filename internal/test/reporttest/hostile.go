@@ -29,12 +29,14 @@ func Hostile(a untrustedtest.Attack) report.Input {
 	for i := range in.Plan.Tasks {
 		in.Plan.Tasks[i].Path = s
 	}
-	for i := range in.Trials {
-		in.Trials[i].Rewards = map[string]float64{s: 1}
-		in.Trials[i].Steps = []result.StepRun{{Name: s, Unmet: s}, {Name: "../" + s, Error: &result.Error{Type: result.ErrorType(s), Message: s}}}
-	}
+	ChangeTrials(&in, func(trials []result.Trial) {
+		for i := range trials {
+			trials[i].Rewards = map[string]float64{s: 1}
+			trials[i].Steps = []result.StepRun{{Name: s, Unmet: s}, {Name: "../" + s, Error: &result.Error{Type: result.ErrorType(s), Message: s}}}
+		}
+	})
 	files := fstest.MapFS{}
-	for _, t := range in.Trials {
+	for _, t := range result.UnpackAll(in.Trials) {
 		for _, log := range []string{"logs/verifier/stdout.txt", "command/stderr.txt", "error.txt", "logs/verifier/ctrf.json", "logs/verifier/junit.xml"} {
 			files[t.Dir()+"/"+log] = &fstest.MapFile{Data: []byte(s), Mode: 0o644}
 		}
@@ -138,12 +140,12 @@ func HostilePage(a untrustedtest.Attack) report.Input {
 	}
 	in := Hostile(a)
 	more := Make(s, []Spec{{Agent: s, Dataset: s, Task: s, Reward: new(0.0), Cost: 1, Seconds: 1, Error: result.ErrorType(s), Message: s, Logs: logs}})
-	t := &more.Trials[0]
+	t := more.Trials[0].Unpack()
 	verdict := json.RawMessage(`{"reason": ` + q + `, ` + q + `: 1}`)
 	t.Agents = []result.AgentRun{{Name: s, Role: result.RoleJudge, Score: new(0.5), Reason: s, Verdict: verdict, Criteria: map[string]float64{s: 1}, Error: &result.Error{Type: result.ErrorType(s), Message: s}}, {Name: "style", Role: result.RoleJudge, Reason: s, Trajectory: "judges/style/trajectory.jsonl"}}
 	t.Rewards, t.StopCondition, t.Warnings = map[string]float64{s: 1}, s, []string{s}
 	t.Artifacts, t.Retries = []result.Artifact{{Source: s, Path: s, Files: 1}}, []result.Retry{{Operation: s, Attempt: 1, Message: s}}
 	t.Usage = &result.Usage{Turns: 1, Requested: s, Answered: []string{s}}
-	in.Plan, in.Job, in.Trials, in.Groups, in.Files = more.Plan, more.Job, more.Trials, more.Groups, more.Files
+	in.Plan, in.Job, in.Trials, in.Groups, in.Files = more.Plan, more.Job, result.PackAll([]result.Trial{*t}), more.Groups, more.Files
 	return in
 }

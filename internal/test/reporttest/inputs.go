@@ -2,7 +2,6 @@ package reporttest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -238,7 +237,7 @@ func Confirmed() report.Input {
 	add("photo-album", crashed, passed)
 	add("split-the-bill", failed, lost, lost, lost, lost)
 	in := Make("pr", head)
-	all := slices.Clone(in.Trials)
+	all := result.UnpackAll(in.Trials)
 	for _, s := range again {
 		t := trial(s, in.Now, in.Now.Add(30*time.Second))
 		t.Confirmation = true
@@ -280,11 +279,13 @@ func Unreachable() report.Input {
 	specs[0].Error, specs[0].Message, specs[0].Reward = "", "", new(1.0)
 	specs[1].Error, specs[5].Missing = result.EnvironmentStartFailed, true
 	in := Make("nightly", specs)
-	for i := range in.Trials {
-		if in.Trials[i].Error != nil {
-			in.Trials[i].Error.Unreachable = true
+	ChangeTrials(&in, func(trials []result.Trial) {
+		for _, t := range trials {
+			if t.Error != nil {
+				t.Error.Unreachable = true
+			}
 		}
-	}
+	})
 	in.Incomplete = []string{"1 of 6 trials never ran or left no result"}
 	in.Verdict = gate.Verdict{Outcome: gate.Fail, Reason: "4 of 6 trials failed; 0 may."}
 	return in
@@ -297,7 +298,7 @@ func Shard() report.Input {
 		{Agent: "apprentice", Dataset: "cookbook", Task: "broken-links", Missing: true},
 	})
 	in.Plan.Shard, in.Plan.ShardOf = &result.Shard{Index: 1, Total: 2}, []int{1, 2}
-	in.Job, in.Groups = result.Summarize(in.Plan, in.Trials), result.Groups(in.Plan, in.Trials)
+	SetTrials(&in, result.UnpackAll(in.Trials))
 	in.Verdict = gate.Verdict{}
 	return in
 }

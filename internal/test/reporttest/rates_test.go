@@ -31,9 +31,10 @@ func withLosses() report.Input {
 	}
 	specs[0].Seconds = 71
 	in := reporttest.Make("losses", specs)
-	in.Trials[0].Durations.ImageSec = new(60.0)
-	in.Trials[2].Retries = []result.Retry{{Operation: "create", Attempt: 1, Message: "busy"}}
-	in.Job, in.Groups = result.Summarize(in.Plan, in.Trials), result.Groups(in.Plan, in.Trials)
+	trials := result.UnpackAll(in.Trials)
+	trials[0].Durations.ImageSec = new(60.0)
+	trials[2].Retries = []result.Retry{{Operation: "create", Attempt: 1, Message: "busy"}}
+	reporttest.SetTrials(&in, trials)
 	return in
 }
 
@@ -77,9 +78,8 @@ func TestOnePassRateOfAJobEverywhere(t *testing.T) {
 // The mean time of a trial is without the wait for images, wherever it is shown.
 func TestOneMeanTimeOfATrialEverywhere(t *testing.T) {
 	in := withLosses()
-	in.Trials = in.Trials[:6]
 	in.Plan.Trials = in.Plan.Trials[:6]
-	in.Job, in.Groups = result.Summarize(in.Plan, in.Trials), result.Groups(in.Plan, in.Trials)
+	reporttest.SetTrials(&in, result.UnpackAll(in.Trials[:6]))
 	diff := result.Compare(in.Job, in.Job)
 	for name, got := range map[string]float64{
 		"history": history.PointOf(in.Job, "", "").Agents[0].DurationSec.Mean, "diff": *diff.Overall.Head.DurationSec, "task": *diff.Tasks[0].Head.MeanDuration(),

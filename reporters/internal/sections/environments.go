@@ -17,8 +17,11 @@ func environments(in report.Input) []string {
 	bases, limits := map[other]int{}, map[string]int{}
 	var order []other
 	var kinds []string
-	for i := range in.Trials {
-		t := &in.Trials[i]
+	for _, packed := range in.Trials {
+		if !packed.Notable() {
+			continue
+		}
+		t := packed.Unpack()
 		if t.Environment == nil {
 			continue
 		}

@@ -125,10 +125,10 @@ func (p *Page) verdicts() string {
 // saidOf returns a line for each verdict with a reason of the first attempt that has any.
 func (p *Page) saidOf(c report.Case) (lines []string) {
 	for _, a := range c.Attempts {
-		if a.Trial == nil {
+		if !a.Trial.Notable() {
 			continue
 		}
-		for _, run := range a.Trial.Agents {
+		for _, run := range a.Trial.Unpack().Agents {
 			if run.Role != result.RoleJudge || run.Reason == "" || run.Score == nil || len(lines) == maxVerdicts {
 				continue
 			}
@@ -334,7 +334,7 @@ func (p *Page) caseRow(c report.Case) []string {
 	}
 	passed := 0
 	for _, a := range c.Attempts {
-		if a.Trial != nil && a.Trial.Passed() {
+		if a.Trial.Passed() {
 			passed++
 		}
 	}

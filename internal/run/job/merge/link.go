@@ -28,8 +28,7 @@ const batchSize = 64
 // outcomes holds the result of each planned trial, by index in the plan, or an error if its result
 // cannot be used.
 type outcomes struct {
-	trials []result.Trial
-	there  []bool
+	trials []result.Packed // without a result where there is none
 	errs   []error
 }
 
@@ -64,7 +63,7 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 		}
 	}
 	n := len(m.keys)
-	out := &outcomes{trials: make([]result.Trial, n), there: make([]bool, n), errs: make([]error, n)}
+	out := &outcomes{trials: make([]result.Packed, n), errs: make([]error, n)}
 	var next atomic.Int64
 	trials := 0
 	for _, b := range batches {
@@ -227,6 +226,8 @@ type placer struct {
 	move    bool // move directories instead of linking their files
 	linker  linktree.Linker
 	reader  result.TrialReader
+	packer  result.Packer
+	trial   result.Trial // that is being read
 	skipped omissions
 	sums    *trialSums // nil: results are not compared with digests
 	work    *event.Work
@@ -261,8 +262,13 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 		}
 		if err == nil {
 			i := b.group.trials[name]
-			out.there[i], out.errs[i] = p.reader.Read(opened, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &out.trials[i],
+			p.trial = result.Trial{}
+			there := false
+			there, out.errs[i] = p.reader.Read(opened, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &p.trial,
 				func(text []byte, file string) error { return p.sums.check(i, b.part.index, text, file) })
+			if there {
+				out.trials[i] = p.packer.Pack(&p.trial)
+			}
 		}
 		if err := errors.Join(err, opened.Close()); err != nil {
 			return err

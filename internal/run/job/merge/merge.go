@@ -51,10 +51,11 @@ func (o Options) path(p string) string {
 // Result is the outcome of a merge.
 type Result struct {
 	Dir    string // the merged job's directory, as Output or Parent name it
-	Tree   result.Tree
+	Tree   result.PackedTree
 	Job    result.Job
-	Shards int // the number of shards of the job
-	Merged int // the number of shards that were found
+	Groups []result.Group // of the job's trials
+	Shards int            // the number of shards of the job
+	Merged int            // the number of shards that were found
 	// Incomplete has a sentence for each missing shard or result. If there is any, the job does not
 	// pass. Notes has other sentences that users should read.
 	Incomplete []string

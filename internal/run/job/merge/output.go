@@ -120,7 +120,7 @@ func (m *merge) checkReplaced(out *outcomes) error {
 		return nil
 	}
 	for i, key := range m.keys {
-		if out.there[i] {
+		if out.trials[i].There() {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(m.output, filepath.FromSlash(key.Dir()), result.ResultFile)); err == nil {

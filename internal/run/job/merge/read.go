@@ -82,7 +82,7 @@ func (s *Shards) Read(ctx context.Context) (Result, error) {
 	}
 	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
-	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
+	m.out.Job, m.out.Groups = m.out.Tree.Summarize()
 	if text, err := result.ReadConfig(m.base.dir); err == nil { // callers that need the gate report a missing configuration
 		if err := m.base.checkTop(result.ConfigFile, text); err != nil {
 			return Result{}, job.Refuse("%v", err)

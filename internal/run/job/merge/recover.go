@@ -184,7 +184,7 @@ func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcom
 func (o *outcomes) whole(plan result.Plan) bool {
 	unreadable := slices.ContainsFunc(o.errs, func(err error) bool { return err != nil })
 	for i, key := range plan.Trials {
-		if !o.there[i] && !plan.Rounds.Leaves(key) {
+		if !o.trials[i].There() && !plan.Rounds.Leaves(key) {
 			return false
 		}
 	}
@@ -218,11 +218,12 @@ func (m *merge) reread() error {
 	if err != nil {
 		return err
 	}
-	tree, err := result.ReadTree(m.output)
+	tree, err := result.ReadPackedTree(m.output)
 	if err != nil {
 		return err
 	}
-	m.out.Tree, m.out.Job = tree, result.Summarize(tree.Plan, tree.All())
+	m.out.Tree = tree
+	m.out.Job, m.out.Groups = tree.Summarize()
 	m.out.Shards, m.out.Merged, m.out.Incomplete = m.total, len(made.Shards), Missing(m.output)
 	m.note("%s has all trials of these shards already: an earlier merge has moved them there", m.out.Dir)
 	return nil

@@ -45,9 +45,9 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	trials := m.own(index)
 	planned := len(trials)
 	for _, i := range trials {
-		if !out.there[i] {
+		if !out.trials[i].There() {
 			without = append(without, m.plan.Trials[i].String())
-		} else if e := out.trials[i].Error; e != nil && e.Type == result.Cancelled {
+		} else if out.trials[i].Cancelled() {
 			cut++
 		}
 	}
@@ -99,7 +99,7 @@ func (p *shardDir) upto() int {
 // counts returns the number of a shard's planned trials, and the number of their results.
 func (m *merge) counts(trials []int, out *outcomes) (planned, have int) {
 	for _, i := range trials {
-		if out.there[i] {
+		if out.trials[i].There() {
 			have++
 		}
 	}

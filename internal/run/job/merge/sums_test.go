@@ -70,7 +70,7 @@ func (s *scene) flips(file, named string, bits int) (found int) {
 			}
 		}
 		for _, t := range merged.Tree.Trials {
-			if i := slices.Index(job.Keys(s.Specs), t.Key); !sameResult(t, s.Outcome(i).Trial) {
+			if i := slices.Index(job.Keys(s.Specs), t.Key()); !sameResult(*t.Unpack(), s.Outcome(i).Trial) {
 				s.Errorf("bit %d: the merge believes %+v", bit, t)
 			}
 		}

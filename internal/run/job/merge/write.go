@@ -65,7 +65,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	}
 	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
-	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
+	m.out.Job, m.out.Groups = m.out.Tree.Summarize()
 	work = &errgroup.Group{} // none of these needs much memory
 	work.Go(func() error { return m.writeOutputs(draft) })
 	work.Go(func() error {
@@ -86,19 +86,19 @@ func (m *merge) write(ctx context.Context) (err error) {
 	return m.replace(draft)
 }
 
-// tree returns the outcomes as result.ReadTree would. It reuses their memory, so they must not be
-// used afterwards.
-func (o *outcomes) tree(plan result.Plan) result.Tree {
-	tree := result.Tree{Plan: plan}
+// tree returns the outcomes as result.ReadPackedTree would. It reuses their memory, so they must
+// not be used afterwards.
+func (o *outcomes) tree(plan result.Plan) result.PackedTree {
+	tree := result.PackedTree{Plan: plan}
 	n := 0
-	for i, there := range o.there {
+	for i, t := range o.trials {
 		switch {
-		case there && i >= len(plan.Trials):
-			if o.trials[i].Confirmation {
-				tree.Confirmations = append(tree.Confirmations, o.trials[i])
+		case t.There() && i >= len(plan.Trials):
+			if t.Confirmation() {
+				tree.Confirmations = append(tree.Confirmations, *t.Unpack())
 			}
-		case there:
-			o.trials[n] = o.trials[i]
+		case t.There():
+			o.trials[n] = t
 			n++
 		case o.errs[i] != nil:
 			tree.Unreadable = append(tree.Unreadable, o.errs[i])
@@ -122,7 +122,7 @@ func (m *merge) writeOutputs(draft string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(job.WriteOutputs(f, draft, m.plan, m.out.Tree.All(), prompts.Of), f.Close()); err != nil {
+	if err := errors.Join(job.WriteOutputs(f, draft, m.plan, m.out.Tree, prompts.Of), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", result.OutputsFile, err)
 	}
 	return nil

@@ -1,0 +1,94 @@
+package result
+
+// Trials is a list of results, whole or packed.
+type Trials interface {
+	Len() int
+	Key(i int) (key Key, confirmation bool)
+	// At returns a result, which must not be changed.
+	At(i int) *Trial
+}
+
+// Whole is a list of trials that are not packed.
+type Whole []Trial
+
+// Len returns the number of trials.
+func (l Whole) Len() int { return len(l) }
+
+// Key returns the key of a trial, and whether it is a confirmation attempt.
+func (l Whole) Key(i int) (Key, bool) { return l[i].Key, l[i].Confirmation }
+
+// At returns a trial.
+func (l Whole) At(i int) *Trial { return &l[i] }
+
+// Len returns the number of the trials and the confirmation attempts.
+func (t PackedTree) Len() int { return len(t.Trials) + len(t.Confirmations) }
+
+// Key returns the key of one of the trials, or after them of the confirmation attempts, and whether
+// it is such an attempt.
+func (t PackedTree) Key(i int) (Key, bool) {
+	if i < len(t.Trials) {
+		return t.Trials[i].Key(), t.Trials[i].Confirmation()
+	}
+	return t.Confirmations[i-len(t.Trials)].Key, true
+}
+
+// At returns one of them.
+func (t PackedTree) At(i int) *Trial {
+	if i < len(t.Trials) {
+		return t.Trials[i].Unpack()
+	}
+	return &t.Confirmations[i-len(t.Trials)]
+}
+
+// none is the index of a trial that has no result.
+const none = -1
+
+// at returns a trial; nil for none.
+func at(trials Trials, i int32) *Trial {
+	if i == none {
+		return nil
+	}
+	return trials.At(int(i))
+}
+
+// find returns the index of the first trial with each of the keys, without confirmation attempts,
+// or none. keys have no duplicates.
+func find(keys []Key, trials Trials) []int32 {
+	found := make([]int32, len(keys))
+	next := 0
+	for i, key := range keys { // a job's trials usually have the order of its plan
+		found[i] = none
+		if next < trials.Len() {
+			if k, confirmation := trials.Key(next); k == key && !confirmation {
+				found[i] = int32(next)
+				next++
+			}
+		}
+	}
+	for ; next < trials.Len(); next++ {
+		if _, confirmation := trials.Key(next); !confirmation {
+			return findByName(keys, trials)
+		}
+	}
+	return found
+}
+
+// findByName is find for trials of any order.
+func findByName(keys []Key, trials Trials) []int32 {
+	byKey := make(map[Key]int32, trials.Len())
+	for n := range trials.Len() {
+		k, confirmation := trials.Key(n)
+		if _, known := byKey[k]; !known && !confirmation {
+			byKey[k] = int32(n)
+		}
+	}
+	found := make([]int32, len(keys))
+	for i, key := range keys {
+		n, ok := byKey[key]
+		if !ok {
+			n = none
+		}
+		found[i] = n
+	}
+	return found
+}
