@@ -6,23 +6,20 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/judging"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
-
-// changesTimeout limits the time for listing the files that the agent has changed.
-const changesTimeout = time.Minute
 
 // keepChanges records the files that the agent has changed, for judges. Source: docs/judges.md.
 func (x *execution) keepChanges(ctx context.Context) {
 	if x.live == nil || !x.agentBegan || ctx.Err() != nil {
 		return
 	}
-	c, cancel := context.WithTimeout(ctx, changesTimeout)
+	c, cancel := context.WithTimeout(ctx, timing.CollectTimeout)
 	defer cancel()
 	brought := map[string]bool{} // the files that came with the agent
 	if x.spec.Files != nil {
