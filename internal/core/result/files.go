@@ -188,7 +188,7 @@ func ReadTree(dir string) (tree Tree, err error) {
 	return tree, nil
 }
 
-// ReadPackedTree is ReadTree for all that counts the trials of a large job.
+// ReadPackedTree reads the same as ReadTree, and packs the trials: a large job has many.
 func ReadPackedTree(dir string) (tree PackedTree, err error) {
 	if tree.Plan, err = ReadPlan(dir); err != nil {
 		return tree, err
@@ -281,8 +281,9 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	return trials, errs
 }
 
-// readEach reads the results of trials in a job's directory, some at a time. Each of its workers
-// gets a function and calls it with what it read: the index of a key, and a trial or an error.
+// readEach reads the results of trials in a job's directory, several at a time. worker is called
+// once for each goroutine that reads, and returns the function that takes its results: the index of
+// a key, and a trial or an error.
 func readEach(dir string, keys []Key, worker func() func(i int, t *Trial, err error)) {
 	var next atomic.Int64
 	var group sync.WaitGroup

@@ -32,7 +32,7 @@ func (t PackedTree) Key(i int) (Key, bool) {
 	return t.Confirmations[i-len(t.Trials)].Key, true
 }
 
-// At returns one of them.
+// At returns one of the trials, or after them of the confirmation attempts.
 func (t PackedTree) At(i int) *Trial {
 	if i < len(t.Trials) {
 		return t.Trials[i].Unpack()
@@ -73,7 +73,7 @@ func find(keys []Key, trials Trials) []int32 {
 	return found
 }
 
-// findByName is find for trials of any order.
+// findByName returns the same as find. The trials may have any order.
 func findByName(keys []Key, trials Trials) []int32 {
 	byKey := make(map[Key]int32, trials.Len())
 	for n := range trials.Len() {

@@ -18,7 +18,7 @@ type Packed struct {
 	marks marks
 }
 
-// marks are what is known of a trial without unpacking it.
+// marks answer what is asked of all trials, so that these need not be unpacked.
 type marks uint8
 
 const (
@@ -143,22 +143,22 @@ func Find(keys []Key, trials []Packed) []Packed {
 // There reports whether there is a result.
 func (p Packed) There() bool { return p.in != nil }
 
-// Completed is Trial.Completed.
+// Completed reports what Trial.Completed does.
 func (p Packed) Completed() bool { return p.marks&isCompleted > 0 }
 
-// Passed is Trial.Passed.
+// Passed reports what Trial.Passed does.
 func (p Packed) Passed() bool { return p.marks&isPassed > 0 }
 
-// Failed is Trial.Failed.
+// Failed reports what Trial.Failed does.
 func (p Packed) Failed() bool { return p.marks&isFailed > 0 }
 
 // Errored reports whether the trial has an error.
 func (p Packed) Errored() bool { return p.marks&isErrored > 0 }
 
-// Cancelled reports whether that is Cancelled.
+// Cancelled reports whether the trial has an error of the type Cancelled.
 func (p Packed) Cancelled() bool { return p.marks&isCancelled > 0 }
 
-// Confirmation is Trial.Confirmation.
+// Confirmation reports whether the trial is a confirmation attempt.
 func (p Packed) Confirmation() bool { return p.marks&isConfirmation > 0 }
 
 // Notable reports whether there is something to say about the trial besides its outcome: it did not
@@ -264,7 +264,7 @@ func (f *form) slice(t reflect.Type) {
 	}
 }
 
-// keyed is for maps. Values that are pointers may be nil.
+// keyed sets the form of a type of maps. Values that are pointers may be nil.
 func (f *form) keyed(t reflect.Type) {
 	key, of := formOf(t.Key()), formOf(t.Elem())
 	f.pack = func(p *Packer, v reflect.Value) {

@@ -1,5 +1,6 @@
-// Package harborfiles knows which files of a task Harbor leaves out: of the digest by which a
-// dataset.toml names the task, and of what it copies into environments. It knows no dataset.
+// Package harborfiles finds the files of a task that Harbor leaves out when it computes the digest
+// in a dataset.toml, and when it copies tests and solutions into environments. It does not read
+// datasets.
 package harborfiles
 
 import (
