@@ -23,8 +23,9 @@ const (
 	namePrefix = "rollout-"
 	keptPrefix = "rollout-kept-" // set by Stop, for labels cannot change
 
-	// cleanupGrace is how long the removal of something half-made may take.
-	cleanupGrace = 10 * time.Second
+	// cleanupGrace is how long the removal of something half-made may take. The engine itself waits
+	// for ten seconds and more for the end of a container that it has killed.
+	cleanupGrace = time.Minute
 	// createGrace is how long a creation is waited for that is not wanted any more: an engine
 	// cannot be told to stop it, and a container that it still creates must be removed.
 	createGrace = 3 * time.Second
