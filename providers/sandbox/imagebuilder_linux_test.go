@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"compress/gzip"
 	"errors"
 	"io"
 	"log"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -58,10 +60,25 @@ func registryWithImage(t *testing.T) (host, base string) {
 	must(t, err)
 	file = file.DeepCopy()
 	file.Config.Cmd, file.Config.Labels, file.Config.StopSignal = []string{"bash"}, map[string]string{"of": "the base"}, "SIGINT"
-	img, err = mutate.ConfigFile(img, file)
+	img, err = mutate.ConfigFile(stored(t, img), file)
 	must(t, err)
 	must(t, remote.Write(reference(t, base), img))
 	return host, base
+}
+
+// stored returns an image of the same layers, not compressed: to compress them for their digest and
+// again for the registry takes longer than all else that a test does, with the race detector.
+func stored(t *testing.T, img v1.Image) v1.Image {
+	t.Helper()
+	layers, err := img.Layers()
+	must(t, err)
+	for n, l := range layers {
+		layers[n], err = tarball.LayerFromOpener(l.Uncompressed, tarball.WithCompressionLevel(gzip.NoCompression), tarball.WithCompressedCaching)
+		must(t, err)
+	}
+	img, err = mutate.AppendLayers(empty.Image, layers...)
+	must(t, err)
+	return img
 }
 
 func reference(t *testing.T, ref string) name.Reference {
