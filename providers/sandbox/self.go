@@ -32,7 +32,7 @@ var sealedProgram = sync.OnceValue(func() *os.File {
 })
 
 func copySelf() (*os.File, error) {
-	file, err := os.Open(self)
+	file, err := os.Open(guestProgram())
 	if err != nil {
 		return nil, err
 	}

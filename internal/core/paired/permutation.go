@@ -224,9 +224,9 @@ func (c *convolution) distribution() []float64 {
 		grown := filled + largestDrop(points)/c.step
 		clear(next[:grown+1])
 		for _, p := range points {
-			by := p.drop / c.step
+			to := next[p.drop/c.step:][:filled+1]
 			for i, before := range now[:filled+1] {
-				next[int64(i)+by] += before * p.probability
+				to[i] += before * p.probability
 			}
 		}
 		filled = grown
