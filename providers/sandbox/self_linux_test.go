@@ -25,7 +25,7 @@ func TestSealedProgramCannotBeWritten(t *testing.T) {
 		}
 		f.Close()
 	}
-	want, err := os.ReadFile(self)
+	want, err := os.ReadFile(guestProgram())
 	if err != nil {
 		t.Fatal(err)
 	}

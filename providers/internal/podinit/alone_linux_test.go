@@ -29,7 +29,7 @@ func TestContainerEndsWhenItsClientIsGone(t *testing.T) {
 		leave func(t *testing.T, c *container)
 	}{
 		"that has never come": {5 * time.Second, func(*testing.T, *container) {}},
-		"that was killed": {2 * time.Minute, func(t *testing.T, c *container) {
+		"that was killed": {time.Minute, func(t *testing.T, c *container) {
 			t.Helper()
 			e, err := Start(t.Context(), c.dial, Options{})
 			if err != nil {
