@@ -42,11 +42,9 @@ type aPull struct {
 	stderr bytes.Buffer
 }
 
-// newPull has a head whose task "falls" fell, and a result of main in which it had passed. The test
-// goes on in parallel with others, as a client of GitHub waits for a second after what it writes.
+// newPull has a head whose task "falls" fell, and a result of main in which it had passed.
 func newPull(t *testing.T) *aPull {
 	t.Helper()
-	t.Parallel()
 	p := &aPull{t: t, dir: t.TempDir(), github: githubtest.New(t)}
 	g := p.github
 	g.AddRepo("acme/widgets")
