@@ -16,10 +16,10 @@ import (
 // self is the path of this program's file. It stays valid if the file was replaced or removed.
 const self = initproc.Self
 
-// sealedProgram returns the program that is started in sandboxes: a copy of this one in memory that
-// is sealed against writing. Commands can open the program that process 1 runs (bash replaced by a
-// link to /proc/self/exe is enough), and real root could write to the machine's file as soon as no
-// process runs it. See CVE-2019-5736. It returns nil if no copy can be made.
+// sealedProgram returns the program that is started in sandboxes: a copy of guestProgram in memory
+// that is sealed against writing. Commands can open the program that process 1 runs (bash replaced
+// by a link to /proc/self/exe is enough), and real root could write to the machine's file as soon
+// as no process runs it. See CVE-2019-5736. It returns nil if no copy can be made.
 //
 // Each process that runs it gets its own file descriptor. A shared one would not do: starting a
 // process renumbers descriptors in it, and may put another file at that number.

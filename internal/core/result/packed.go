@@ -18,7 +18,7 @@ type Packed struct {
 	marks marks
 }
 
-// marks answer what is asked of all trials, so that these need not be unpacked.
+// marks is a set of facts about a trial that callers read without unpacking it.
 type marks uint8
 
 const (

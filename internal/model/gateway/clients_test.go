@@ -237,7 +237,7 @@ func TestCompressedRequestsAreDecoded(t *testing.T) {
 	g = gzip.NewWriter(&zeros)
 	_, _ = g.Write(make([]byte, 1<<20))
 	g.Close()
-	bomb := bytes.Repeat(zeros.Bytes(), 300) // a file of gzip may consist of several
+	bomb := bytes.Repeat(zeros.Bytes(), 300) // a gzip stream may have several members
 	r := newRig(t, chat.Name, saying("ok"), nil)
 	if got := r.do(http.MethodPost, paths[chat.Name], string(bomb), "Content-Encoding", "gzip"); got.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a bomb: %+v", got)
