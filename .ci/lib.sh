@@ -368,7 +368,8 @@ start_docker() {
   grep -q ' /sys/fs/cgroup' /proc/mounts || cgroupfs-mount
   # In directories of our own: what an engine that was killed left in the usual ones may stop a new one. In a session
   # of its own, so that it outlives the step that starts it.
-  setsid dockerd --pidfile "$work/docker.pid" --exec-root "$work/docker" > "$work/dockerd.log" 2>&1 &
+  # It starts itself anew for each copy into a container, and then need not collect garbage.
+  GOGC=400 setsid dockerd --pidfile "$work/docker.pid" --exec-root "$work/docker" > "$work/dockerd.log" 2>&1 &
   local n
   for n in {1..240}; do
     docker_answers && return

@@ -546,6 +546,7 @@ func TestTreesThatGitHubCutsAreListedOneByOne(t *testing.T) {
 // A registry on disk names directories next to it, which are compared, too. It cannot name
 // repositories of this machine.
 func TestRegistriesOnDiskAreChecked(t *testing.T) {
+	t.Parallel()
 	of := newHistory(t)
 	of.write(t, map[string]string{
 		"lists/registry.json": `[{"name": "d", "version": "1", "tasks": [{"name": "one", "path": "../evals/one"}]},
@@ -573,6 +574,7 @@ func TestRegistriesOnDiskAreChecked(t *testing.T) {
 
 // What was fetched earlier may have been put there by anybody.
 func TestTheCacheOfOthersIsNotUsed(t *testing.T) {
+	t.Parallel()
 	scene := newRegistryScene(t)
 	id := scene.repo.Commit("main", gittest.Tasks("tasks/one"))
 	of := newHistory(t)

@@ -46,6 +46,7 @@ func TestTheActionWritesThroughNoLinkOfTheCheckout(t *testing.T) {
 
 // The baseline that runs along with a job is a commit's agents, with the job's secrets.
 func TestCommitsOfForksAreNoBaselineOfAPush(t *testing.T) {
+	t.Parallel()
 	of := newHistory(t)
 	for _, tc := range []struct{ against, wants string }{
 		{"<feature>", ""},

@@ -31,6 +31,7 @@ func commitAll(t *testing.T, dir string) {
 // TestConfirmationsOfBothAreResumed: a cancel ends the attempts of both, and the printed command
 // makes those that are left.
 func TestConfirmationsOfBothAreResumed(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"--against", "main"}, {"--baseline", "jobs/then", "--confirm-against", "main"}} {
 		for _, last := range []string{"jobs/pr/a/evals/one__1", "jobs/pr/a/evals/one__3", "jobs/pr-against-*/a/evals/two__3", "jobs/pr-against-*/a/evals/one__2"} {
 			t.Run(args[len(args)-2]+" "+strings.ReplaceAll(last, "/", " "), func(t *testing.T) {
@@ -78,6 +79,7 @@ func TestConfirmationsOfBothAreResumed(t *testing.T) {
 // gate may be red in a share 1 - confidence of the runs. Nothing here depends on the machine: the
 // draws are those of the seeds.
 func TestUnchangedAgentsPassAgainstEachOther(t *testing.T) {
+	t.Parallel()
 	const tasks = 20
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -66,6 +66,7 @@ func (p *aPull) whileItRuns(do func()) {
 }
 
 func TestCommentSaysThatARunGoesOn(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	p.whileItRuns(func() { p.want("the comment", p.comment(), evaluating, "Rollout failed", "falls") })
 	p.rollout(command.ExitOK, "run", "job.yaml", "--comment", "changes")
@@ -77,6 +78,7 @@ func TestCommentSaysThatARunGoesOn(t *testing.T) {
 // A line that says that a run goes on is no news where there is no comment: it would be one, of
 // each run.
 func TestNoCommentSaysThatARunGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*aPull) []string{
 		"mode off": func(*aPull) []string { return []string{"--comment", "off"} },
 		"a shard":  func(*aPull) []string { return []string{"--comment", "always", "--shard", "1/2"} },
@@ -116,6 +118,7 @@ func TestNoCommentSaysThatARunGoesOn(t *testing.T) {
 
 // A token that may not write is no reason to fail.
 func TestAnnouncingWithoutTheRightTo(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	before := p.comment()
 	p.env["GITHUB_TOKEN"] = githubtest.ReadToken
@@ -127,6 +130,7 @@ func TestAnnouncingWithoutTheRightTo(t *testing.T) {
 }
 
 func TestACancelledRunTakesItsLineBack(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	soft, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -144,6 +148,7 @@ func TestACancelledRunTakesItsLineBack(t *testing.T) {
 
 // The verdict of a run that was superseded while it ran is not written.
 func TestASupersededRunDoesNotComment(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	p.whileItRuns(func() {
 		newer := newRun(t)
@@ -159,6 +164,7 @@ func TestASupersededRunDoesNotComment(t *testing.T) {
 }
 
 func TestAFailedRunTakesItsLineBack(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	p.whileItRuns(func() { // the job's record of its plan is damaged: there is no verdict
 		p.write("jobs/agent/plan.json", []byte("{"))
@@ -174,6 +180,7 @@ func (p *aPull) divide(code int, args ...string) {
 }
 
 func TestCommentSaysThatShardsGoOn(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	p.divide(command.ExitOK, "--comment", "changes")
 	p.want("the comment", p.comment(), evaluating, "Rollout failed", "falls")
@@ -195,6 +202,7 @@ func TestCommentSaysThatShardsGoOn(t *testing.T) {
 
 // A run that somebody asked for says first, in a comment of its job, what it would run and cost.
 func TestTheEstimateIsPostedAndReplaced(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	p.write("job.yaml", []byte(strings.Replace(p.read("job.yaml"), "agent", "asked", 1)))
 	p.write("event.json", []byte(`{"issue": {"number": 7, "pull_request": {}}, "repository": {"full_name": "acme/widgets", "default_branch": "main"}}`))
@@ -238,6 +246,7 @@ func TestTheEstimateIsPostedAndReplaced(t *testing.T) {
 }
 
 func TestShardsThatCannotBeMergedTakeTheirLineBack(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	p.divide(command.ExitOK, "--comment", "changes")
 	p.rollout(command.ExitUsage, "merge", "nowhere", "--name", "agent", "--comment", "changes")
@@ -246,6 +255,7 @@ func TestShardsThatCannotBeMergedTakeTheirLineBack(t *testing.T) {
 
 // A verdict that cannot be posted leaves no announcement of its run.
 func TestARunWhoseVerdictIsNotPostedTakesItsLineBack(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"run": {"run", "job.yaml"}, "merge": {"merge", "shards"}} {
 		t.Run(name, func(t *testing.T) {
 			p := newRun(t)
@@ -275,6 +285,7 @@ func TestARunWhoseVerdictIsNotPostedTakesItsLineBack(t *testing.T) {
 
 // The job of a workflow that runs when it was cancelled has no results.
 func TestActionTakesTheLineOfACancelledRunBack(t *testing.T) {
+	t.Parallel()
 	p := newRun(t)
 	p.divide(command.ExitOK, "--comment", "changes")
 	p.env["INPUT_COMMAND"], p.env["INPUT_COMMENT"], p.env["INPUT_BASELINE"] = "withdraw", "changes", "github:"

@@ -142,6 +142,7 @@ func (s billScene) early(attempts int, args ...string) (trials int, dollars floa
 
 // TestBill computes the first tables of the pages about costs and power from one suite.
 func TestBill(t *testing.T) {
+	t.Parallel()
 	s := newBillScene(t)
 	s.runBase()
 	var table strings.Builder
@@ -196,6 +197,7 @@ func has(t *testing.T, page, text string) {
 // TestStoredResultsAreSmall: what the base branch stores for later runs has no logs. Its size
 // depends on the number of trials alone, and a baseline of 300 trials is small.
 func TestStoredResultsAreSmall(t *testing.T) {
+	t.Parallel()
 	s := newBillScene(t)
 	s.rollout(0, "run", "evals/job.yaml", "--name", "main", "--n-attempts", "5", "--jobs-dir", filepath.Join(s.dir, "jobs"), "--log-format", "plain", "--set", "gate.on_no_baseline=pass")
 	stored := len(s.read("jobs/main/result.json")) + len(s.read("jobs/main/verdict.json"))

@@ -201,6 +201,7 @@ func (s *suspects) wantConfirmed(job string) {
 }
 
 func TestTasksThatLookBrokenAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	s := newSuspects(t)
 	s.rollout(1, "run", "job.yaml", "--baseline", "jobs/base", "--junit", "junit.xml", "--markdown", "report.md", "--log-format", "plain")
 	s.wantConfirmed("pr")
@@ -258,6 +259,7 @@ func TestAFlakyTaskIsNotBroken(t *testing.T) {
 }
 
 func TestShardsTryTasksAgainThatLookBroken(t *testing.T) {
+	t.Parallel()
 	s := newSuspects(t)
 	s.rollout(1, "run", "job.yaml", "--baseline", "jobs/base")
 	s.rollout(0, "run", "job.yaml", "--name", "parts", "--baseline", "jobs/base", "--shard", "1/2")
@@ -313,6 +315,7 @@ func TestShardsTryTasksAgainThatLookBroken(t *testing.T) {
 }
 
 func TestConfirmationsThatAreCancelledAreResumed(t *testing.T) {
+	t.Parallel()
 	s := newSuspects(t)
 	s.stop = func() bool { // between the second and the third
 		_, err := os.Stat(filepath.Join(s.dir, "jobs/pr/a/evals/broken__3/result.json"))
@@ -353,6 +356,7 @@ func (s *suspects) printed(after string) []string {
 }
 
 func TestThePrintedCommandKeepsTheBaseline(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"steady__1", "broken__3"} { // the last trial, and the second confirmation attempt
 		t.Run(at, func(t *testing.T) {
 			s := newSuspects(t)

@@ -169,6 +169,7 @@ func (p *aPull) want(what, text string, parts ...string) {
 }
 
 func TestReportOnAPullRequest(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "changes", "--junit", "out/junit.xml")
 
@@ -200,6 +201,7 @@ func TestReportOnAPullRequest(t *testing.T) {
 
 // A workflow may have checked out something else than what its run is about.
 func TestReportNamesTheCommitOfAnOlderBaseline(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	const foreign = "5555555555555555555555555555555555555555" // of another repository
 	other := strings.ReplaceAll(p.read("base/result.json"), mainCommit, foreign)
@@ -217,6 +219,7 @@ func TestReportNamesTheCommitOfAnOlderBaseline(t *testing.T) {
 
 // Somebody may start the workflow on main for the branch of the pull request.
 func TestARunOfTheChangeItselfIsNotItsBaseline(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	own := strings.ReplaceAll(p.read("base/result.json"), mainCommit, headCommit)
 	run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 46, Event: "workflow_dispatch", WorkflowFile: "other.yml", Branch: "main", SHA: mainCommit})
@@ -229,6 +232,7 @@ func TestARunOfTheChangeItselfIsNotItsBaseline(t *testing.T) {
 
 // A gate may ask for several runs of the base branch. Those of another job are left out, and named.
 func TestReportComparesWithSeveralRuns(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	for id, change := range map[int64][2]string{
 		43: {"2026-01-02T03", "2026-01-01T03"},
@@ -262,6 +266,7 @@ func TestReportComparesWithSeveralRuns(t *testing.T) {
 
 // The comment and the summary lead to the page that the run keeps.
 func TestCommentLinksToThePage(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "rollout-page/evals.html")
 	link := "[page](https://github.com/acme/widgets/actions/runs/42#artifacts) `evals.html` among the artifacts"
@@ -280,6 +285,7 @@ func TestCommentLinksToThePage(t *testing.T) {
 
 // The results that main's runs left are a history, too.
 func TestHistoryOnGitHub(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	older := strings.ReplaceAll(p.read("base/result.json"), "2026-01-02T03", "2026-01-01T03")
 	run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 40, WorkflowFile: "agent.yml", Branch: "main", SHA: mainCommit})
@@ -334,6 +340,7 @@ func (p *aPull) addJudgedResult(text string) {
 }
 
 func TestWithoutTheRightToComment(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, note string
 		change     func(*aPull)
@@ -357,6 +364,7 @@ func TestWithoutTheRightToComment(t *testing.T) {
 }
 
 func TestWithoutABaselineNothingFails(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	p.rollout(command.ExitOK, "report", "pr", "--baseline", "github:release", "--comment", "off")
 	p.want("stdout", p.stdout.String(), "No baseline: ")
@@ -371,6 +379,7 @@ func TestWithoutABaselineNothingFails(t *testing.T) {
 // A limit that had nothing to compare with is no green tick: the first comment says so also in mode
 // changes, and on_no_baseline decides.
 func TestNothingToCompareWith(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	report := []string{"report", "pr", "--baseline", "github:release", "--comment", "changes"}
 	p.rollout(command.ExitOK, append(report, "--max-broken-tasks", "null")...) // nothing that would compare
@@ -393,6 +402,7 @@ func TestNothingToCompareWith(t *testing.T) {
 // Events about a pull request that do not describe it: its base is asked for, and main is not
 // assumed.
 func TestBaselineOfAPullRequestToAnotherBranch(t *testing.T) {
+	t.Parallel()
 	const releaseCommit = "4444444444444444444444444444444444444444"
 	for event, change := range map[string]func(*aPull){
 		"issue_comment": func(p *aPull) {
@@ -429,6 +439,7 @@ func TestBaselineOfAPullRequestToAnotherBranch(t *testing.T) {
 // A commit is the head of two pull requests that go to different branches, and the event names
 // neither: each report says that the baseline is a guess, and why.
 func TestReportsSayThatTheBaselineIsAGuess(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	g := p.github
 	g.SetBranch("acme/widgets", "release", mainCommit)
@@ -451,6 +462,7 @@ func TestReportsSayThatTheBaselineIsAGuess(t *testing.T) {
 }
 
 func TestGitHubOffLeavesNothingThere(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")
 	if p.read("summary")+p.read("output") != "" || len(p.github.Requests()) != 0 || strings.Contains(p.stderr.String(), "::error") {
@@ -461,6 +473,7 @@ func TestGitHubOffLeavesNothingThere(t *testing.T) {
 // TestCancelledBeforeTheBaselineIsFound: a verdict without the comparison that was asked for says
 // nothing, and must not be green.
 func TestCancelledBeforeTheBaselineIsFound(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -475,6 +488,7 @@ func TestCancelledBeforeTheBaselineIsFound(t *testing.T) {
 // TestOneCommentWithoutAName: a job without a name is named after the time, and still has one
 // comment.
 func TestOneCommentWithoutAName(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	p.env["GITHUB_JOB"] = "evaluate"
 	plan := p.read("pr/plan.json")
@@ -491,6 +505,7 @@ func TestOneCommentWithoutAName(t *testing.T) {
 
 // A name with placeholders is another one in each run, and still has one comment.
 func TestOneCommentForANameWithPlaceholders(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	plan := p.read("pr/plan.json")
 	for i, run := range []string{"51", "52"} {
@@ -505,6 +520,7 @@ func TestOneCommentForANameWithPlaceholders(t *testing.T) {
 
 // The numbers of two versions of Rollout may not mean the same.
 func TestReportNotesABaselineOfAnotherVersion(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	version := func(dir, version string) {
 		for _, file := range []string{"plan.json", "result.json"} {
@@ -526,6 +542,7 @@ func TestReportNotesABaselineOfAnotherVersion(t *testing.T) {
 
 // TestTheVerdictIsWhatTheExitCodeSays: who reads outputs must not see less than who sees the check.
 func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	p.rollout(command.ExitOK, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--noise", "test")
 	p.want("the outputs", p.read("output"), "inconclusive")
@@ -540,6 +557,7 @@ func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
 
 // TestAdvice: a gate that only advises is green, and hides nothing; after its last day it decides.
 func TestAdvice(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	report := []string{"report", "pr", "--baseline", "base", "--comment", "always", "--noise", "ignore", "--max-broken-tasks", "0", "--gate-mode", "advise"}
 	p.rollout(command.ExitOK, append(report, "--gate-until", "9999-12-31")...)
@@ -573,6 +591,7 @@ func TestAdvice(t *testing.T) {
 // TestAWorkflowWithoutFiles: the runner may give no files, and then there is nothing to leave, but
 // a verdict all the same.
 func TestAWorkflowWithoutFiles(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	delete(p.env, "GITHUB_OUTPUT")
 	p.env["GITHUB_STEP_SUMMARY"] = filepath.Join(p.dir, "no", "such", "directory")
@@ -584,6 +603,7 @@ func TestAWorkflowWithoutFiles(t *testing.T) {
 // TestAResultFromTheFutureBlocksNoLaterComment: an artifact of a stranger's may claim any time, and
 // must not keep later runs from commenting.
 func TestAResultFromTheFutureBlocksNoLaterComment(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	honest := p.read("pr/plan.json")
 	p.write("pr/plan.json", []byte(strings.Replace(honest, "2026-01-02T03:00:00Z", "2099-01-01T00:00:00Z", 1)))
@@ -598,6 +618,7 @@ func TestAResultFromTheFutureBlocksNoLaterComment(t *testing.T) {
 }
 
 func TestReportPrintsAnyForm(t *testing.T) {
+	t.Parallel()
 	p := newPull(t)
 	for form, part := range map[string]string{
 		"markdown": "### Tasks against the baseline", "comment": "## ❌ Rollout failed", "junit": "<testsuites", "html": "<!doctype html>", "json": `"headline"`, "annotations": "::error file=",

@@ -58,6 +58,7 @@ const asking = `verdict: {type: object, required: [score, reason], properties: {
 // Two hundred trials with three judges each, 16 at a time: nothing is lost, and no verdict is of
 // another trial or of another judge.
 func TestManyTrialsWithThreeJudges(t *testing.T) {
+	t.Parallel()
 	const tasks, attempts = 50, 4
 	server := echoing(t)
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ const lfsPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2
 // The copy of a checkout that is compared with a trusted commit knows which of its files git-lfs
 // keeps, as the checkout does.
 func TestPointersOfLFSInACheckedCopyAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		files map[string]string
 		says  string // "": it runs

@@ -14,6 +14,7 @@ import (
 // A run lands on the base branch between two looks. The output of the first look keeps the later
 // ones to the baseline that it compared with, and they refuse the newer one.
 func TestLaterLooksCompareWithTheBaselineOfTheFirst(t *testing.T) {
+	t.Parallel()
 	s := newReuseScene(t)
 	g := githubtest.New(t)
 	g.AddRepo("acme/widgets")

@@ -14,6 +14,7 @@ import (
 // are red although two look fixed, of which today's baseline passes one. Shards, merge and report
 // come to the same.
 func TestTasksThatLookFixedAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	s := &suspects{T: t, dir: t.TempDir(), outcome: map[string][]string{}}
 	agent := func(solves string) {
 		s.write("job.yaml", fmt.Sprintf(`

@@ -199,6 +199,7 @@ func TestAJudgeRanksTheTrialsOfEachTask(t *testing.T) {
 }
 
 func TestRankingSurvivesWhatFails(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		keys  string
 		fails func(*ranker)
@@ -517,6 +518,7 @@ func TestTrialsWithoutAnOutcomeAndWithoutArtifacts(t *testing.T) {
 // All agents together always have the mean 0.5, so a limit on it says nothing. One of them may win,
 // or lose.
 func TestTheGateOfARanking(t *testing.T) {
+	t.Parallel()
 	for gate, want := range map[string]struct {
 		code int
 		says string

@@ -79,6 +79,7 @@ func registryOf(url, commit string, tasks ...string) string {
 
 // TestARegistrysDatasetIsRun from the web, and again when neither server can be reached.
 func TestARegistrysDatasetIsRun(t *testing.T) {
+	t.Parallel()
 	s := newRegistryScene(t)
 	id := s.repo.Commit("main", gittest.Tasks("tasks/one", "tasks/two"))
 	s.repo.Commit("main", map[string]string{"README.md": "gone"})
@@ -163,6 +164,7 @@ func contents(t *testing.T, dir string) string {
 // TestShardsOfARegistrysDataset fit together, leave the cache as it is, and are merged by a machine
 // that has nothing.
 func TestShardsOfARegistrysDataset(t *testing.T) {
+	t.Parallel()
 	s := newRegistryScene(t)
 	s.repo.Commit("main", gittest.Tasks("tasks/one", "tasks/two"))
 	s.registry = func() string { return registryOf(s.git.URL+"/tasks.git", "HEAD", "one", "two") }

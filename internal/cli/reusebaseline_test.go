@@ -97,6 +97,7 @@ func TestTheEstimateCountsWhatRuns(t *testing.T) {
 }
 
 func TestReuseBaselineSaysWhyAllTrialsRun(t *testing.T) {
+	t.Parallel()
 	s := newReuseScene(t)
 	s.rollout(1, "run", "job.yaml", "--name", "none", "--reuse", "baseline", "--log-format", "plain")
 	s.says("all trials run, because the job is compared with none")
@@ -129,6 +130,7 @@ func TestReuseBaselineInShards(t *testing.T) {
 
 // Reused trials count as made in their round, and a baseline that ended early has fewer to reuse.
 func TestReuseBaselineWithRounds(t *testing.T) {
+	t.Parallel()
 	s := newReuseScene(t)
 	s.write("job.yaml", strings.NewReplacer(", noise: ignore, confirm: {attempts: 4}", "", "on_no_baseline: fail", "on_no_baseline: pass").Replace(s.read("job.yaml"))+"n_attempts: 3\n")
 	run := func(name, baseline string, more ...string) {
@@ -159,6 +161,7 @@ func TestReuseBaselineWithRounds(t *testing.T) {
 
 // A shard that has nothing to run is merged with one that makes rounds.
 func TestReuseBaselineWithRoundsInShards(t *testing.T) {
+	t.Parallel()
 	s := newReuseScene(t)
 	s.write("job.yaml", strings.NewReplacer(", noise: ignore, confirm: {attempts: 4}", "", "max_pass_rate_drop: 0, ", "").Replace(s.read("job.yaml"))+"n_attempts: 3\n")
 	s.rollout(0, "run", "job.yaml", "--name", "full", "--set", "gate.on_no_baseline=pass", "--log-format", "plain")
@@ -181,6 +184,7 @@ func TestReuseBaselineWithRoundsInShards(t *testing.T) {
 // The results of these runs become baselines, which are measured as a whole. In CI no note is
 // printed, because each shard of each such run would repeat it.
 func TestRunsThatBecomeBaselinesReuseNothing(t *testing.T) {
+	t.Parallel()
 	reuses := map[string]bool{"pull_request": true, "merge_group": true, "merge request": true}
 	for _, event := range []string{"push", "schedule", "workflow_dispatch", "pull_request", "merge_group", "default branch", "merge request"} {
 		s := newReuseScene(t)
@@ -206,6 +210,7 @@ func TestRunsThatBecomeBaselinesReuseNothing(t *testing.T) {
 
 // A job that ends early is no baseline for looks, so these runs make all attempts, also in shards.
 func TestRunsThatBecomeBaselinesMakeAllAttempts(t *testing.T) {
+	t.Parallel()
 	for event, most := range map[string]int{"push": 9, "schedule": 9, "default branch": 9, "pull_request": 8, "merge request": 8} {
 		s := newReuseScene(t)
 		s.write("job.yaml", strings.NewReplacer(", noise: ignore, confirm: {attempts: 4}", "", "on_no_baseline: fail", "on_no_baseline: pass").Replace(s.read("job.yaml"))+"n_attempts: 3\n")
@@ -331,6 +336,7 @@ func TestAHostileBaselineChangesNothingElse(t *testing.T) {
 // Rounds over shards, with a look between them: a shard whose trials are all taken over has made
 // its rounds, and the others go on.
 func TestReuseBaselineWithLooksAtShards(t *testing.T) {
+	t.Parallel()
 	s := newReuseScene(t)
 	s.write("job.yaml", strings.NewReplacer(", noise: ignore, confirm: {attempts: 4}", "").Replace(s.read("job.yaml"))+"n_attempts: 3\n")
 	s.rollout(0, "run", "job.yaml", "--name", "full", "--set", "gate.on_no_baseline=pass", "--log-format", "plain")
