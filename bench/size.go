@@ -53,12 +53,13 @@ func sizeBase(ctx context.Context, b *bench) error {
 	}
 	job := merged.Job
 	job.Commit = nil
-	for i := range job.Results {
-		o := &job.Results[i]
-		o.StartedAt = o.StartedAt.AddDate(0, 0, -1) // another run
-		if i%13 == 0 {
-			o.Reward = new(1 - *o.Reward)
-		}
+	for i := range job.Results.Len() {
+		job.Results.Change(i, func(o *result.Outcome) {
+			o.StartedAt = o.StartedAt.AddDate(0, 0, -1) // another run
+			if i%13 == 0 {
+				o.Reward = new(1 - *o.Reward)
+			}
+		})
 	}
 	return result.WriteJSON(filepath.Join(parent, "base.json"), job)
 }

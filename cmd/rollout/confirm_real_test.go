@@ -97,7 +97,7 @@ func (j job) wantVerdict(t *testing.T, output string) {
 	t.Helper()
 	res := j.result(t)
 	var got []string
-	for _, o := range res.Confirmations {
+	for _, o := range res.Confirmations.All() {
 		outcome := string(o.Error)
 		if o.Reward != nil {
 			outcome = fmt.Sprint(*o.Reward)
@@ -112,7 +112,7 @@ func (j job) wantVerdict(t *testing.T, output string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the confirmation attempts are %q, want %q", got, want)
 	}
-	if res.TotalTrials != 4 || len(res.Results) != 4 || res.PassRateAll != 0.25 || res.FailedTrials != 1 || res.SkippedTrials != 0 || res.Cancelled || res.ConfirmationTrials != len(want) {
+	if res.TotalTrials != 4 || res.Results.Len() != 4 || res.PassRateAll != 0.25 || res.FailedTrials != 1 || res.SkippedTrials != 0 || res.Cancelled || res.ConfirmationTrials != len(want) {
 		t.Errorf("result.json says %+v", res.Summary)
 	}
 	said := strings.Join(strings.Fields(output), " ")
@@ -145,13 +145,13 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 				t.Errorf("exit code %d, want 1", code)
 			}
 			res := job{dir: calm.dir, name: "pr-one"}.result(t)
-			for _, o := range res.Confirmations {
+			for _, o := range res.Confirmations.All() {
 				if o.Task != "crash" {
 					t.Errorf("%s was tried again", o.Key)
 				}
 			}
-			if len(res.Confirmations) != 3 || res.PassRateAll != 0.5 {
-				t.Errorf("%d confirmation attempts; result.json says %+v", len(res.Confirmations), res.Summary)
+			if res.Confirmations.Len() != 3 || res.PassRateAll != 0.5 {
+				t.Errorf("%d confirmation attempts; result.json says %+v", res.Confirmations.Len(), res.Summary)
 			}
 			if said := strings.Join(strings.Fields(r.output.String()), " "); !strings.Contains(said, "2 tasks broke (passed in every attempt of the baseline, and in none now), at most 0 may; 1 of them for errors alone; 1 task looks broken and had no further attempt with a verdict: 1 of these count, in proportion to the others") {
 				t.Errorf("it does not say that one task was not tried again:\n%s", said)

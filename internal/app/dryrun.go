@@ -299,7 +299,7 @@ func (d *DryRun) images(p *stages.Planned, todo []trial.Spec) {
 // earlierJobs holds the results that an estimate is based on.
 type earlierJobs struct {
 	jobs    int
-	results []result.Outcome
+	results result.Outcomes
 }
 
 // earlierResults reads the results that tell how long trials take: those of the job itself, of
@@ -307,7 +307,7 @@ type earlierJobs struct {
 func earlierResults(ctx context.Context, p *stages.Planned, req stages.RunRequest, own []result.Trial) (earlierJobs, error) {
 	var out earlierJobs
 	for _, t := range own {
-		out.results = append(out.results, result.OutcomeOf(t))
+		out.results.Append(result.OutcomeOf(t))
 	}
 	if len(own) > 0 {
 		out.jobs++
@@ -330,7 +330,7 @@ func earlierResults(ctx context.Context, p *stages.Planned, req stages.RunReques
 			return
 		}
 		out.jobs++
-		out.results = append(out.results, earlier.Results...)
+		out.results.AppendAll(earlier.Results)
 	}
 	if req.Timings != "" {
 		add(req.Timings, "--timings")
@@ -341,7 +341,7 @@ func earlierResults(ctx context.Context, p *stages.Planned, req stages.RunReques
 	}
 	if p.Found != nil && p.Found.Job != nil {
 		out.jobs++
-		out.results = append(out.results, p.Found.Job.Results...)
+		out.results.AppendAll(p.Found.Job.Results)
 	}
 	newest, err := newestJobs(ctx, p)
 	for _, dir := range newest {
@@ -426,7 +426,7 @@ func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) []spending.Exp
 			d.Trials = append(d.Trials, row)
 		}
 	}
-	for _, o := range earlier.results {
+	for _, o := range earlier.results.All() {
 		key := o.Key
 		key.Attempt = 0
 		if wanted[key] && o.Error != result.Cancelled {
@@ -465,9 +465,9 @@ type knownCosts struct {
 	agents map[string]meanCost
 }
 
-func costsOf(results []result.Outcome) knownCosts {
+func costsOf(results result.Outcomes) knownCosts {
 	out := knownCosts{tasks: map[result.Key]meanCost{}, agents: map[string]meanCost{}}
-	for _, o := range results {
+	for _, o := range results.All() {
 		usd, ok := o.Cost.Reported()
 		if !ok || o.Cost.AtLeast() || o.Error == result.Cancelled {
 			continue

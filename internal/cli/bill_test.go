@@ -81,17 +81,18 @@ func (s billScene) runBase() {
 	base.Commit = new("5d6e7f8000000000000000000000000000000000")
 	rng := rand.New(rand.NewPCG(60, 3))
 	levels := map[string]float64{}
-	for i := range base.Results {
-		o := &base.Results[i]
-		if _, ok := levels[o.Task]; !ok {
-			u := rng.Float64()
-			levels[o.Task] = 1 - u*u
-		}
-		o.Cost = result.Dollars(0.02 + 0.006*float64(len(levels)%12))
-		o.Reward = new(0.0)
-		if rng.Float64() < levels[o.Task] {
-			o.Reward = new(1.0)
-		}
+	for i := range base.Results.Len() {
+		base.Results.Change(i, func(o *result.Outcome) {
+			if _, ok := levels[o.Task]; !ok {
+				u := rng.Float64()
+				levels[o.Task] = 1 - u*u
+			}
+			o.Cost = result.Dollars(0.02 + 0.006*float64(len(levels)%12))
+			o.Reward = new(0.0)
+			if rng.Float64() < levels[o.Task] {
+				o.Reward = new(1.0)
+			}
+		})
 	}
 	text, err := json.Marshal(base)
 	if err != nil {

@@ -172,8 +172,8 @@ func (s *suspects) attempts(job string) (planned, confirmations []string) {
 	if err := json.Unmarshal([]byte(s.read("jobs/"+job+"/result.json")), &j); err != nil {
 		s.Fatal(err)
 	}
-	list := func(all []result.Outcome) (lines []string) {
-		for _, o := range all {
+	list := func(all result.Outcomes) (lines []string) {
+		for _, o := range all.All() {
 			line := fmt.Sprintf("%s__%d", o.Task, o.Attempt)
 			if o.Reward != nil {
 				line += fmt.Sprint(" ", *o.Reward)

@@ -29,8 +29,8 @@ func TestLaterLooksCompareWithTheBaselineOfTheFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		base.Commit = new(mainCommit)
-		for i := range base.Results {
-			base.Results[i].Reward = &reward
+		for i := range base.Results.Len() {
+			base.Results.Change(i, func(o *result.Outcome) { o.Reward = &reward })
 		}
 		text, err := json.Marshal(base)
 		if err != nil {

@@ -106,8 +106,8 @@ func TestReuseBaselineSaysWhyAllTrialsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	base.Experiments = nil
-	for i := range base.Results {
-		base.Results[i].Experiment = 0
+	for i := range base.Results.Len() {
+		base.Results.Change(i, func(o *result.Outcome) { o.Experiment = 0 })
 	}
 	s.storeBase(base)
 	s.rollout(0, "run", "job.yaml", "--name", "old", "--baseline", "stored/result.json", "--reuse", "baseline", "--log-format", "plain")
@@ -146,11 +146,11 @@ func TestReuseBaselineWithRounds(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.read("jobs/early/result.json")), &early); err != nil {
 		t.Fatal(err)
 	}
-	if early.Rounds == nil || len(early.Results) == 9 {
-		t.Fatalf("the job did not end early: %d results", len(early.Results))
+	if early.Rounds == nil || early.Results.Len() == 9 {
+		t.Fatalf("the job did not end early: %d results", early.Results.Len())
 	}
 	run("after", "jobs/early", "--reuse", "baseline", "--stop-early")
-	s.says(fmt.Sprintf("Reused %d of 9 trials", len(early.Results)), "ended early itself")
+	s.says(fmt.Sprintf("Reused %d of 9 trials", early.Results.Len()), "ended early itself")
 	// One task changed: the rounds are those of its trials.
 	s.write("evals/broken/instruction.md", "Do it otherwise.\n")
 	run("full2", "none")
@@ -223,11 +223,11 @@ func TestRunsThatBecomeBaselinesMakeAllAttempts(t *testing.T) {
 			s.vars = map[string]string{"CI": "true", "GITLAB_CI": "true", "CI_DEFAULT_BRANCH": "main", "CI_MERGE_REQUEST_IID": "7"}
 		}
 		s.rollout(0, "run", "job.yaml", "--name", "next", "--baseline", "jobs/full", "--stop-early", "--log-format", "plain")
-		if n := len(s.job("next").Results); n > most || most == 9 && n < 9 {
+		if n := s.job("next").Results.Len(); n > most || most == 9 && n < 9 {
 			t.Errorf("%s: %d trials ran:\n%s", event, n, s.out.String())
 		}
 		s.rollout(0, "run", "job.yaml", "--name", "part", "--baseline", "jobs/full", "--stop-early", "--shard", "1/3", "--round", "1", "--log-format", "plain")
-		if n := len(s.job("part.shard-1-of-3").Results); (n == 3) != (most == 9) {
+		if n := s.job("part.shard-1-of-3").Results.Len(); (n == 3) != (most == 9) {
 			t.Errorf("%s: %d trials of a shard ran:\n%s", event, n, s.out.String())
 		}
 	}
@@ -294,18 +294,18 @@ func TestAHostileBaselineChangesNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	base.JobName = "../../\x1b[31mmain\u202e"
-	for i := range base.Results {
-		switch base.Results[i].Task {
+	for i := range base.Results.Len() {
+		switch base.Results.At(i).Task {
 		case "broken":
-			base.Results[i].Reward = new(1e308)
+			base.Results.Change(i, func(o *result.Outcome) { o.Reward = new(1e308) })
 		case "flaky":
-			base.Results[i].DurationSec = 1e308
+			base.Results.Change(i, func(o *result.Outcome) { o.DurationSec = 1e308 })
 		}
 	}
 	for _, task := range []string{"../../../outside", "a\x1b[2J\nb", strings.Repeat("x", 100_000)} {
-		o := base.Results[0]
+		o := base.Results.At(0)
 		o.Task, o.Agent = task, task
-		base.Results = append(base.Results, o)
+		base.Results.Append(o)
 	}
 	s.storeBase(base)
 	s.rollout(0, "run", "job.yaml", "--baseline", "stored/result.json", "--reuse", "baseline", "--set", "gate.max_pass_rate_drop=null", "--html", "page.html", "--markdown", "report.md", "--log-format", "plain")
@@ -341,9 +341,9 @@ func TestReuseBaselineWithLooksAtShards(t *testing.T) {
 	s.write("job.yaml", strings.NewReplacer(", noise: ignore, confirm: {attempts: 4}", "").Replace(s.read("job.yaml"))+"n_attempts: 3\n")
 	s.rollout(0, "run", "job.yaml", "--name", "full", "--set", "gate.on_no_baseline=pass", "--log-format", "plain")
 	base := s.job("full")
-	for i := range base.Results { // what these trials ran is not known, so they run
-		if base.Results[i].Task == "broken" {
-			base.Results[i].Experiment = 0
+	for i := range base.Results.Len() { // what these trials ran is not known, so they run
+		if base.Results.At(i).Task == "broken" {
+			base.Results.Change(i, func(o *result.Outcome) { o.Experiment = 0 })
 		}
 	}
 	s.storeBase(base)

@@ -126,7 +126,7 @@ func TestColumnsWithoutChangeAreLeftOut(t *testing.T) {
 	if text := string(reporttest.Write(t, comment.Reporter{}, in)); strings.Contains(text, "Cost change") || !strings.Contains(text, "| Cost of a trial | $0.50 | $0.50 | ±0 |") {
 		t.Error(text)
 	}
-	in.Diff.Tasks[0].Head.Scored[0].Cost = result.Dollars(0.75)
+	in.Job.Results.Change(0, func(o *result.Outcome) { o.Cost = result.Dollars(0.75) })
 	if text := string(reporttest.Write(t, comment.Reporter{}, in)); !strings.Contains(text, "Cost change") {
 		t.Error(text)
 	}

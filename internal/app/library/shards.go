@@ -158,15 +158,15 @@ func (s shardSet) point() *history.Point {
 		}
 		if i == 0 {
 			whole = *shard.part
-			whole.Results = slices.Clone(whole.Results)
+			whole.Results = whole.Results.Clone()
 			continue
 		}
-		whole.Results = append(whole.Results, shard.part.Results...)
+		whole.Results.AppendAll(shard.part.Results)
 		if shard.part.StartedAt.Before(whole.StartedAt) {
 			whole.StartedAt = shard.part.StartedAt
 		}
 	}
-	slices.SortFunc(whole.Results, func(a, b result.Outcome) int { return a.Key.Compare(b.Key) })
+	whole.Results.Sort()
 	return new(history.PointOf(whole, "", ""))
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -144,7 +143,7 @@ func TestShardsAreAPointOverTime(t *testing.T) {
 		plan.Trials = append(plan.Trials, trial.Key)
 	}
 	merged := result.Summarize(plan, all)
-	slices.SortFunc(merged.Results, func(a, b result.Outcome) int { return a.Key.Compare(b.Key) })
+	merged.Results.Sort()
 	want := history.PointOf(merged, "", "")
 	if got := set(); got.State != string(JobDone) || got.Point == nil || !reflect.DeepEqual(got.Point.Agents, want.Agents) || got.Point.JobName != "nightly" {
 		t.Errorf("of %s shards the point is %+v, want %+v", got.State, got.Point, want)

@@ -68,10 +68,10 @@ func (f Finder) sameSource(a, b string) bool {
 func Shared(a, b result.Job) (trials int, oneJob bool) {
 	named := a.JobName == b.JobName && a.PlanDigest == b.PlanDigest && a.PlanDigest != ""
 	of := map[result.Key]result.Outcome{}
-	for _, o := range a.Results {
+	for _, o := range a.Results.All() {
 		of[o.Key] = o
 	}
-	for _, o := range b.Results {
+	for _, o := range b.Results.All() {
 		was := of[o.Key]
 		if !o.SameTrial(was) {
 			continue

@@ -43,7 +43,7 @@ func tooFew(base result.Job, attempts int) string {
 			plural.Count(len(rounds.NotNeeded), "trial"), first.Attempt, host.Clean(first.Task))
 	}
 	most := 0
-	for _, o := range base.Results {
+	for _, o := range base.Results.All() {
 		most = max(most, o.Attempt)
 	}
 	return fmt.Sprintf("the baseline has at most %s at each task, and the job makes %d", plural.Count(most, "attempt"), attempts)
@@ -87,12 +87,12 @@ func Decide(policy gate.Policy, now time.Time, base result.Job, plan result.Plan
 func until(j result.Job, rounds int) result.Job {
 	later := func(o result.Outcome) bool { return o.Attempt > rounds }
 	j.Skipped = slices.Clone(j.Skipped)
-	for _, o := range j.Results {
+	for _, o := range j.Results.All() {
 		if later(o) {
 			j.Skipped = append(j.Skipped, o.Key)
 		}
 	}
-	j.Results = slices.DeleteFunc(slices.Clone(j.Results), later)
+	j.Results = j.Results.Without(later)
 	return j
 }
 

@@ -127,9 +127,9 @@ func TestNotLookable(t *testing.T) {
 	made := []result.Outcome{{Key: result.Key{Task: "a", Attempt: 1}}, {Key: result.Key{Task: "a", Attempt: 2}}}
 	left := &result.Rounds{Attempts: 3, Made: 2, Reason: result.EndFutile, NotNeeded: []result.Key{{Task: "a", Attempt: 3}, {Task: "b", Attempt: 3}}}
 	for want, base := range map[string]result.Job{
-		"the baseline has at most 2 attempts at each task, and the job makes 3":        {Results: made},
-		"the baseline ended early itself, and left out 2 trials, first attempt 3 at a": {Results: made, Rounds: left},
-		"": {Results: append(made[:2:2], result.Outcome{Key: result.Key{Task: "a", Attempt: 3}})},
+		"the baseline has at most 2 attempts at each task, and the job makes 3":        {Results: result.OutcomesOf(made...)},
+		"the baseline ended early itself, and left out 2 trials, first attempt 3 at a": {Results: result.OutcomesOf(made...), Rounds: left},
+		"": {Results: result.OutcomesOf(append(made, result.Outcome{Key: result.Key{Task: "a", Attempt: 3}})...)},
 	} {
 		if got := (&reporting.FoundBaseline{Job: &base}).NotLookable(3); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -64,7 +64,7 @@ func TestDiffOfJobsWithModels(t *testing.T) {
 		}
 	}
 	b.Reset()
-	plain := result.Job{Results: []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(1.0)}}}
+	plain := result.Job{Results: result.OutcomesOf([]result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(1.0)}}...)}
 	writeDiff(&b, result.Compare(plain, plain), 20)
 	if strings.Contains(b.String(), "TURNS") || strings.Contains(b.String(), "models") {
 		t.Errorf("a job without models:\n%s", b.String())

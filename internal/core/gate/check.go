@@ -152,7 +152,7 @@ func (k *checker) nothingToCheck(s scope, name string, limit float64) bool {
 		k.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "the job has no trials, so there is nothing to check", Hint: "correct datasets, tasks, include_tasks and exclude_tasks"})
 	case s.matched == 0:
 		k.skip(s, name, limit, "this job has no trials of the group")
-	case len(s.all) > 0 && len(s.gated) == 0:
+	case s.all.Len() > 0 && s.gated.Len() == 0:
 		k.skip(s, name, limit, "all of its tasks are in quarantine")
 	default:
 		return false

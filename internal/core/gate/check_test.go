@@ -187,7 +187,9 @@ func TestPlainThresholds(t *testing.T) {
 func TestRoundingBreaksNoLimit(t *testing.T) {
 	var head result.Job
 	addTask(&head, "a", "d", "t", 0.1, 0.1, 0.1)
-	head.Results[0].Cost, head.Results[1].Cost, head.Results[2].Cost = result.Dollars(0.1), result.Dollars(0.1), result.Dollars(0.1)
+	for i := range head.Results.Len() {
+		head.Results.Change(i, func(o *result.Outcome) { o.Cost = result.Dollars(0.1) })
+	}
 	p := Policy{Thresholds: Thresholds{MaxCostUSD: new(0.3), MinMeanReward: new(0.1)}}
 	if v := p.Check(head, nil, today); v.Outcome != Pass {
 		t.Errorf("%+v", v)
@@ -196,7 +198,7 @@ func TestRoundingBreaksNoLimit(t *testing.T) {
 
 func TestCostLimitWithoutReportedCosts(t *testing.T) {
 	limit := Policy{Thresholds: Thresholds{MaxCostUSD: new(0.5)}}
-	head := result.Job{Results: []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(1.0)}}}
+	head := result.Job{Results: result.OutcomesOf([]result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(1.0)}}...)}
 	for _, c := range []struct {
 		cost    result.USD
 		outcome Outcome
@@ -206,7 +208,7 @@ func TestCostLimitWithoutReportedCosts(t *testing.T) {
 		{result.Dollars(0), Pass, "the trials cost $0.00, at most $0.50 is allowed"},
 		{result.Dollars(0.51), Fail, "the trials cost $0.51, at most $0.50 is allowed"},
 	} {
-		head.Results[0].Cost = c.cost
+		head.Results.Change(0, func(o *result.Outcome) { o.Cost = c.cost })
 		v := limit.Check(head, nil, time.Time{})
 		i := slices.IndexFunc(v.Checks, func(c Check) bool { return c.Name == "max_cost_usd" })
 		if i < 0 || v.Checks[i].Outcome != c.outcome || v.Checks[i].Message != c.message {
@@ -300,7 +302,7 @@ func TestFailedTrials(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			head := base
-			head.Results = slices.Clone(base.Results)
+			head.Results = base.Results.Clone()
 			failures(&head, "t0000", c.errors...)
 			v := (Policy{Thresholds: Thresholds{MaxFailedTrials: c.limit}}).Check(head, nil, today)
 			if got := find(t, v, "max_failed_trials"); got.Outcome != c.want || got.Message != c.message {
@@ -320,7 +322,7 @@ func TestFailedTrials(t *testing.T) {
 	})
 	t.Run("an agent that loses everything was probably not able to run", func(t *testing.T) {
 		head := base
-		head.Results = slices.Clone(base.Results)
+		head.Results = base.Results.Clone()
 		addErrors(&head, "b", "d", "t0000", 1)
 		addErrors(&head, "b", "d", "t0001", 1)
 		got := find(t, (Policy{}).Check(head, nil, today), "max_failed_trials")
@@ -361,7 +363,7 @@ func TestCrashesAreDrops(t *testing.T) {
 	// Errors of the infrastructure are no drop, however many: their own limit is for them.
 	base, head = fall(10, 0)
 	for i := range 5 {
-		head.Results[i].Reward, head.Results[i].Error = nil, result.EnvironmentStartFailed
+		head.Results.Change(i, func(o *result.Outcome) { o.Reward, o.Error = nil, result.EnvironmentStartFailed })
 	}
 	v = verdict(p, base, head)
 	if c := find(t, v, "max_pass_rate_drop"); c.Outcome != Pass || c.Value != 0 || !strings.Contains(strings.Join(v.Notes, "\n"), "5 tasks that now have only errors of the infrastructure or the task") {
@@ -404,7 +406,7 @@ func TestNothingToCheck(t *testing.T) {
 // one that fails none.
 func TestRemovedTasksAreNoted(t *testing.T) {
 	base, head := fall(5, 2)
-	head.Results = head.Results[2:]
+	head.Results = head.Results.Cut(2, head.Results.Len())
 	v := verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}, base, head)
 	if !strings.Contains(strings.Join(v.Notes, "\n"), "2 tasks of the baseline that this job does not have: not part of any drop") {
 		t.Errorf("%+v", v)
@@ -424,8 +426,8 @@ func TestNoBaseline(t *testing.T) {
 		}
 	}
 	base, head := fall(3, 3)
-	for i := range head.Results {
-		head.Results[i].TaskDigest = "sha256:2"
+	for i := range head.Results.Len() {
+		head.Results.Change(i, func(o *result.Outcome) { o.TaskDigest = "sha256:2" })
 	}
 	v = verdict(p, base, head)
 	if c := find(t, v, "max_pass_rate_drop"); !c.Skipped || !v.Uncompared || v.Outcome != Pass || !strings.Contains(strings.Join(v.Notes, "\n"), "3 tasks whose files changed: not part of any drop") {
@@ -437,9 +439,9 @@ func TestNoBaseline(t *testing.T) {
 func TestOnNoBaseline(t *testing.T) {
 	base, head := fall(5, 5)
 	changed := head
-	changed.Results = slices.Clone(head.Results)
-	for i := range changed.Results {
-		changed.Results[i].TaskDigest = "sha256:2"
+	changed.Results = head.Results.Clone()
+	for i := range changed.Results.Len() {
+		changed.Results.Change(i, func(o *result.Outcome) { o.TaskDigest = "sha256:2" })
 	}
 	score := map[string]ScoreLimits{"quality": {MaxDrop: new(0.1)}}
 	all := Thresholds{MaxPassRateDrop: new(1.0), MaxMeanRewardDrop: new(1.0), MaxBrokenTasks: new(9), MaxCostIncrease: new(1.0), Scores: score}
@@ -568,10 +570,10 @@ func TestOddRewardsDoNotBreakTheVerdict(t *testing.T) {
 // errors alone has no attempt that passes.
 func TestATaskThatNowEndsInErrorsCountsAsBroken(t *testing.T) {
 	base, head := fall(5, 0)
-	for i := range head.Results {
-		head.Results[i].Reward, head.Results[i].Error = nil, result.AgentExecutionFailed
+	for i := range head.Results.Len() {
+		head.Results.Change(i, func(o *result.Outcome) { o.Reward, o.Error = nil, result.AgentExecutionFailed })
 	}
-	head.FailedTrials = len(head.Results)
+	head.FailedTrials = head.Results.Len()
 	c := find(t, verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0), MaxFailedTrials: new(-1)}}, base, head), "max_broken_tasks")
 	if c.Outcome != Fail || c.Value != 5 || !strings.Contains(c.Message, "5 of them for errors alone") {
 		t.Errorf("%+v", c)
@@ -591,9 +593,8 @@ func TestNoTrialWithoutAVerdict(t *testing.T) {
 // them.
 func TestReusedTrialsSpendNothing(t *testing.T) {
 	_, head := jobs([2][]float64{nil, {1, 1}}, [2][]float64{nil, {1, 1}})
-	for i := range head.Results {
-		o := &head.Results[i]
-		o.JudgeCost, o.Reused = result.Dollars(0.25), o.Attempt == 1
+	for i := range head.Results.Len() {
+		head.Results.Change(i, func(o *result.Outcome) { o.JudgeCost, o.Reused = result.Dollars(0.25), o.Attempt == 1 })
 	}
 	one := 1.0
 	p := Policy{Groups: []Group{{Agent: "a", Thresholds: Thresholds{MaxCostUSD: &one, MaxJudgeCostUSD: &one, MaxDurationSec: &one}}}}

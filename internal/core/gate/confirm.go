@@ -33,11 +33,11 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time, both bool) res
 		return result.PlannedConfirmation{}
 	}
 	planned := result.PlannedConfirmation{Attempts: p.Confirm.Attempts, Both: both && p.Noise != NoiseIgnore}
-	head.Confirmations, base.Confirmations = nil, nil
+	head.Confirmations, base.Confirmations = result.Outcomes{}, result.Outcomes{}
 	diff := result.Compare(base, head)
 	active, _ := p.activeQuarantines(head, now)
 	works := map[string]bool{}
-	for _, o := range head.Results {
+	for _, o := range head.Results.All() {
 		works[o.Agent] = works[o.Agent] || o.Completed()
 	}
 	limited := p.limitsBrokenTasksIn(head)

@@ -18,7 +18,7 @@ func confirmed(job *result.Job, task string, rewards ...float64) {
 		if r < 0 {
 			o.Reward, o.Error = nil, result.AgentExecutionTimeout
 		}
-		job.Confirmations = append(job.Confirmations, o)
+		job.Confirmations.Append(o)
 	}
 }
 
@@ -26,12 +26,12 @@ func confirmed(job *result.Job, task string, rewards ...float64) {
 func failures(job *result.Job, task string, errors ...result.ErrorType) {
 	for _, e := range errors {
 		n := 1
-		for _, o := range job.Results {
+		for _, o := range job.Results.All() {
 			if o.Agent == "a" && o.Task == task {
 				n++
 			}
 		}
-		job.Results = append(job.Results, result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: n}, Error: e})
+		job.Results.Append(result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: n}, Error: e})
 	}
 }
 
@@ -295,8 +295,7 @@ func TestTasksOfADeadAgentAreNotEstimated(t *testing.T) {
 			name := fmt.Sprintf("t%02d", i)
 			addTask(&base, "dead", "d", name, 1)
 			addTask(&head, "dead", "d", name, 0)
-			lost := &head.Results[len(head.Results)-1]
-			lost.Reward, lost.Error = nil, result.AgentExecutionFailed
+			head.Results.Change(head.Results.Len()-1, func(o *result.Outcome) { o.Reward, o.Error = nil, result.AgentExecutionFailed })
 			addTask(&base, "a", "d", name, 1)
 			addTask(&head, "a", "d", name, min(float64(i), 1))
 		}

@@ -162,9 +162,9 @@ func (m Measure) values() func(*result.Attempts) []float64 {
 	case MeasureCost:
 		return knownCosts
 	case MeasureTurns:
-		return func(a *result.Attempts) []float64 { return result.MeansOf(a.Scored).Turns }
+		return func(a *result.Attempts) []float64 { return result.MeansOf(a.Scored()).Turns }
 	}
-	return func(a *result.Attempts) []float64 { return result.MeansOf(a.Scored).Seconds }
+	return func(a *result.Attempts) []float64 { return result.MeansOf(a.Scored()).Seconds }
 }
 
 // freeOf returns what is added to each value before its logarithm is taken; see freeShare.
@@ -278,9 +278,11 @@ func PairOf(dataset, task string, a, b *result.Attempts) result.TaskDiff {
 		t.Change = result.Changed
 	}
 	if a != nil && b != nil {
-		t.TakenOver = slices.ContainsFunc(a.Scored, func(o *result.Outcome) bool {
-			return slices.ContainsFunc(b.Scored, func(p *result.Outcome) bool { return (o.Reused || p.Reused) && o.SameTrial(*p) })
-		})
+		for o := range a.Scored() {
+			for p := range b.Scored() {
+				t.TakenOver = t.TakenOver || (o.Reused || p.Reused) && o.SameTrial(p)
+			}
+		}
 	}
 	return t
 }

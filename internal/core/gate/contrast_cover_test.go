@@ -42,7 +42,7 @@ func (c twoAgents) draw(rng *rand.Rand) (a, b result.Job, rates, rewards float64
 				}
 				amount := func() float64 { return size * side.times * math.Exp(rng.NormFloat64()*0.5) }
 				cost := result.Dollars(amount() / 5)
-				side.job.Results = append(side.job.Results, result.Outcome{
+				side.job.Results.Append(result.Outcome{
 					Key:    result.Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("t%04d", i), Attempt: n + 1},
 					Reward: new(float64(done) / float64(parts)), Cost: cost, DurationSec: 60 * amount(),
 					Usage: &result.OutcomeUsage{Turns: 1 + int64(20*amount()), Cost: cost}, TaskDigest: "sha256:1",

@@ -35,8 +35,8 @@ func repeat(n int, a, b []float64) [][2][]float64 {
 func TestContrastsTellTheDirection(t *testing.T) {
 	better := append(repeat(8, []float64{1, 1}, []float64{0, 0}), repeat(4, []float64{1, 0}, []float64{1, 0})...)
 	a, b := jobs(better...)
-	for i := range a.Results {
-		a.Results[i].Cost = result.Dollars(2)
+	for i := range a.Results.Len() {
+		a.Results.Change(i, func(o *result.Outcome) { o.Cost = result.Dollars(2) })
 	}
 	forward := Contrasts([][]result.TaskDiff{result.Compare(a, b).Tasks}, 0.95)[0]
 	backward := Contrasts([][]result.TaskDiff{result.Compare(b, a).Tasks}, 0.95)[0]
@@ -69,9 +69,9 @@ func TestContrastsTellTheDirection(t *testing.T) {
 
 func TestContrastsLeaveOutWhatCannotBeCompared(t *testing.T) {
 	a, b := jobs(repeat(6, []float64{1}, []float64{0})...)
-	b.Results[0].TaskDigest = "sha256:other"
-	b.Results[1].Reward, b.Results[1].Error = nil, result.EnvironmentLost
-	a.Results[2].Cost = result.USD{}
+	b.Results.Change(0, func(o *result.Outcome) { o.TaskDigest = "sha256:other" })
+	b.Results.Change(1, func(o *result.Outcome) { o.Reward, o.Error = nil, result.EnvironmentLost })
+	a.Results.Change(2, func(o *result.Outcome) { o.Cost = result.USD{} })
 	got := Contrasts([][]result.TaskDiff{result.Compare(a, b).Tasks}, 0.95)[0]
 	if c := of(t, got, MeasurePassRate); c.Tasks != 4 || c.Outcome != Chance {
 		t.Errorf("pass rate: %+v", c)
@@ -102,9 +102,9 @@ func TestContrastsOfEqualAgents(t *testing.T) {
 			for i := range suite.Tasks {
 				suite.add(rng, &agents[k], string(rune('a'+i)), typical[i], suite.Attempts)
 			}
-			for i := range agents[k].Results {
+			for i := range agents[k].Results.Len() {
 				if rng.Float64() > chance[i/suite.Attempts] {
-					agents[k].Results[i].Reward = new(0.0)
+					agents[k].Results.Change(i, func(o *result.Outcome) { o.Reward = new(0.0) })
 				}
 			}
 		}
@@ -162,10 +162,10 @@ func TestOneTaskIsNotCalledEqual(t *testing.T) {
 // TestTrialsThatWereTakenOverAreNoEvidence: a trial does not differ from itself.
 func TestTrialsThatWereTakenOverAreNoEvidence(t *testing.T) {
 	a, b := jobs(repeat(3, []float64{1}, []float64{1})...)
-	b.Results[1].Reused = true
-	for i := range a.Results {
-		a.Results[i].StartedAt = time.Unix(int64(i), 0)
-		b.Results[i].StartedAt = a.Results[i].StartedAt
+	b.Results.Change(1, func(o *result.Outcome) { o.Reused = true })
+	for i := range a.Results.Len() {
+		a.Results.Change(i, func(o *result.Outcome) { o.StartedAt = time.Unix(int64(i), 0) })
+		b.Results.Change(i, func(o *result.Outcome) { o.StartedAt = a.Results.At(i).StartedAt })
 	}
 	var pair []result.TaskDiff
 	for i, of := range result.AttemptsOf(a) {

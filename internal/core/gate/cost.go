@@ -55,7 +55,7 @@ const freeShare = 0.01
 // knownCosts returns the costs of the scored attempts that are known.
 func knownCosts(a *result.Attempts) []float64 {
 	var costs []float64
-	for _, o := range a.Scored {
+	for o := range a.Scored() {
 		if cost, ok := o.KnownCost().Reported(); ok && cost >= 0 {
 			costs = append(costs, cost)
 		}
@@ -84,8 +84,8 @@ func (k *checker) maxCostIncrease(s scope) {
 	for _, t := range all {
 		costs := [2][]float64{knownCosts(t.Base), knownCosts(t.Head)}
 		for i, side := range []*result.Attempts{t.Base, t.Head} {
-			d.counts.trials[i] += len(side.Scored)
-			d.counts.unknown[i] += len(side.Scored) - len(costs[i])
+			d.counts.trials[i] += len(side.Scores)
+			d.counts.unknown[i] += len(side.Scores) - len(costs[i])
 		}
 		if len(costs[0]) > 0 && len(costs[1]) > 0 {
 			tasks = append(tasks, t)
@@ -140,7 +140,7 @@ func (k *checker) noteOtherModels(tasks []result.TaskDiff) {
 	models := func(side func(result.TaskDiff) *result.Attempts) []string {
 		var names []string
 		for _, t := range tasks {
-			for _, o := range side(t).Scored {
+			for o := range side(t).Scored() {
 				if o.Usage != nil && o.Usage.Model != "" && !slices.Contains(names, o.Usage.Model) && len(names) < maxNamedModels {
 					names = append(names, o.Usage.Model)
 				}

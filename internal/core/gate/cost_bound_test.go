@@ -21,7 +21,7 @@ func TestMaxCostSaysThatTheCostIsALowerBound(t *testing.T) {
 		"a bound above the limit": {result.Dollars(3).LowerBound(), Fail, "the trials cost ≥ $3.00, at most $2.00"},
 	} {
 		reward := 1.0
-		job := result.Job{JobName: "j", Agents: map[string]result.Summary{"a": {}}, Results: []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: &reward, Cost: one.cost}}}
+		job := result.Job{JobName: "j", Agents: map[string]result.Summary{"a": {}}, Results: result.OutcomesOf([]result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: &reward, Cost: one.cost}}...)}
 		v := Policy{Thresholds: Thresholds{MaxCostUSD: &limit}}.Check(job, nil, time.Time{})
 		if len(v.Checks) != 2 || v.Checks[1].Outcome != one.outcome || !strings.Contains(v.Checks[1].Message, one.says) {
 			t.Errorf("%s: %+v", name, v.Checks)

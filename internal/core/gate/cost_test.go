@@ -51,7 +51,7 @@ func (c costs) add(rng *rand.Rand, j *result.Job, task string, typical float64, 
 		} else if rng.Float64() < c.Copied {
 			cost = first
 		}
-		j.Results = append(j.Results, result.Outcome{
+		j.Results.Append(result.Outcome{
 			Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: n + 1}, Reward: new(1.0), Cost: result.Dollars(cost), TaskDigest: "sha256:1",
 		})
 	}
@@ -152,7 +152,7 @@ func TestUnknownCostsAreReported(t *testing.T) {
 	suite := costs{Tasks: 20, Attempts: 1, Spread: 1, Noise: 0.1}
 	unknown := func(j *result.Job, n int) {
 		for i := range n {
-			j.Results[i].Cost = result.USD{}
+			j.Results.Change(i, func(o *result.Outcome) { o.Cost = result.USD{} })
 		}
 	}
 	find := func(v Verdict) Check {
@@ -188,8 +188,8 @@ func TestUnknownCostsAreReported(t *testing.T) {
 	}
 	t.Run("a trial with a call of unknown cost has no known cost", func(t *testing.T) {
 		base, head := suite.draw(rng)
-		for i := range head.Results {
-			head.Results[i].Usage = &result.OutcomeUsage{Turns: 3}
+		for i := range head.Results.Len() {
+			head.Results.Change(i, func(o *result.Outcome) { o.Usage = &result.OutcomeUsage{Turns: 3} })
 		}
 		if c := find(verdict(costPolicy(0.5, 0.95), base, head)); c.Outcome != Inconclusive {
 			t.Errorf("%s: %s", c.Outcome, c.Message)
@@ -209,7 +209,7 @@ func TestCostVerdicts(t *testing.T) {
 	job := func(model string, of ...float64) result.Job {
 		var j result.Job
 		for i, cost := range of {
-			j.Results = append(j.Results, result.Outcome{
+			j.Results.Append(result.Outcome{
 				Key: result.Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("t%02d", i), Attempt: 1}, Reward: new(1.0), Cost: result.Dollars(cost), TaskDigest: "sha256:1",
 				Usage: &result.OutcomeUsage{Model: model, Cost: result.Dollars(cost)},
 			})

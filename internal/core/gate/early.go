@@ -80,7 +80,7 @@ func (t Thresholds) forLooks() Thresholds {
 // attempts than the test at the end, or of ones that were made because of their outcome.
 func Lookable(base result.Job, attempts int) bool {
 	most := 0
-	for _, o := range base.Results {
+	for _, o := range base.Results.All() {
 		most = max(most, o.Attempt)
 	}
 	return most >= attempts && (base.Rounds == nil || len(base.Rounds.NotNeeded) == 0)
@@ -233,7 +233,7 @@ func (p Policy) plainLimits(base, head result.Job, now time.Time) (missed, open 
 
 func (s scope) plainLimits() (missed, open string) {
 	left := s.counted
-	for _, o := range s.gated {
+	for _, o := range s.gated.All() {
 		if s.evaluated[o.Agent] {
 			left--
 		}
@@ -277,7 +277,7 @@ func (k *checker) overRounds(head result.Job, now time.Time) []float64 {
 	}
 	made := r.Made
 	if made == 0 { // the job was cut short
-		for _, o := range head.Results {
+		for _, o := range head.Results.All() {
 			made = max(made, min(o.Attempt, r.Attempts))
 		}
 	}
@@ -409,7 +409,7 @@ func (t lookedTest) rounds(names map[paired.TaskName]int) signflip.Rounds {
 func taskNames(jobs ...result.Job) (names map[paired.TaskName]int, seed uint64) {
 	var all []paired.TaskName
 	for _, j := range jobs {
-		for _, o := range j.Results {
+		for _, o := range j.Results.All() {
 			all = append(all, paired.TaskName{Dataset: o.Dataset, Task: o.Task})
 		}
 		for _, k := range j.Skipped {
@@ -433,7 +433,7 @@ func taskNames(jobs ...result.Job) (names map[paired.TaskName]int, seed uint64) 
 func pairsOf(base, head result.Job, rounds int) (before, after result.Job) {
 	counts := func(j result.Job) map[result.Key]bool {
 		keys := map[result.Key]bool{}
-		for _, o := range j.Results {
+		for _, o := range j.Results.All() {
 			if o.Attempt <= rounds && (o.Completed() || o.Failed() && o.Error.Fault().Loses()) {
 				keys[o.Key] = true
 			}
@@ -442,8 +442,8 @@ func pairsOf(base, head result.Job, rounds int) (before, after result.Job) {
 	}
 	inBase, inHead := counts(base), counts(head)
 	cut := func(j result.Job) result.Job {
-		j.Results = slices.DeleteFunc(slices.Clone(j.Results), func(o result.Outcome) bool { return !inBase[o.Key] || !inHead[o.Key] })
-		j.Skipped, j.Confirmations, j.ConfirmsBoth, j.Rounds = nil, nil, false, nil
+		j.Results = j.Results.Without(func(o result.Outcome) bool { return !inBase[o.Key] || !inHead[o.Key] })
+		j.Skipped, j.Confirmations, j.ConfirmsBoth, j.Rounds = nil, result.Outcomes{}, false, nil
 		return j
 	}
 	return cut(base), cut(head)

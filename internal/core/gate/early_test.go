@@ -19,7 +19,7 @@ var dropLimit = Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}}
 
 // until returns the attempts of the first rounds.
 func until(j result.Job, rounds int) result.Job {
-	j.Results = slices.DeleteFunc(slices.Clone(j.Results), func(o result.Outcome) bool { return o.Attempt > rounds })
+	j.Results = j.Results.Without(func(o result.Outcome) bool { return o.Attempt > rounds })
 	return j
 }
 
@@ -114,10 +114,10 @@ func TestCostsKeepTheirShare(t *testing.T) {
 // TestPairsOnly: an attempt that the infrastructure ended leaves out its counterpart.
 func TestPairsOnly(t *testing.T) {
 	base, head := jobs([2][]float64{{1, 1, 1}, {0, 0, 0}}, [2][]float64{{1, 0, 1}, {1, 1, 1}})
-	head.Results[1].Reward, head.Results[1].Error = nil, result.EnvironmentLost
-	head.Results[3].Reward, head.Results[3].Error = nil, result.AgentExecutionTimeout
+	head.Results.Change(1, func(o *result.Outcome) { o.Reward, o.Error = nil, result.EnvironmentLost })
+	head.Results.Change(3, func(o *result.Outcome) { o.Reward, o.Error = nil, result.AgentExecutionTimeout })
 	before, after := pairsOf(base, head, 2)
-	if len(before.Results) != 3 || len(after.Results) != 3 || before.Results[1].Task != "t0001" {
+	if before.Results.Len() != 3 || after.Results.Len() != 3 || before.Results.At(1).Task != "t0001" {
 		t.Errorf("%+v\n%+v", before.Results, after.Results)
 	}
 }
@@ -145,7 +145,7 @@ func TestSkippedAttemptsDoNotChangeBrokenTasks(t *testing.T) {
 				if a.Outcome != b.Outcome || a.Message != b.Message || a.Test.P != b.Test.P || a.Test.Low != b.Test.Low || a.Test.High != b.Test.High {
 					t.Fatalf("%s, stored %v: %+v with all attempts, %+v with fewer", c, stored, a, b)
 				}
-				made, all = made+n, all+len(w.Head.Results)
+				made, all = made+n, all+w.Head.Results.Len()
 				if full.Outcome == Fail {
 					red++
 				}
@@ -170,11 +170,11 @@ func compared(base, head result.Job) *result.Diff {
 func fewerAttempts(t *testing.T, p Policy, base, head result.Job, attempts int, stored bool) (fewerBase, fewer result.Job, made int) {
 	t.Helper()
 	open := map[result.Key]int{} // the last attempt of each task
-	for _, o := range head.Results {
+	for _, o := range head.Results.All() {
 		open[o.Unnumbered()] = 1
 	}
 	cut := func(j result.Job) result.Job {
-		j.Results = slices.DeleteFunc(slices.Clone(j.Results), func(o result.Outcome) bool { return o.Attempt > open[o.Unnumbered()] })
+		j.Results = j.Results.Without(func(o result.Outcome) bool { return o.Attempt > open[o.Unnumbered()] })
 		return j
 	}
 	for round := 1; ; round++ {
@@ -187,7 +187,7 @@ func fewerAttempts(t *testing.T, p Policy, base, head result.Job, attempts int, 
 			if want := p.Check(head, compared(base, head), today).Outcome == Fail; want != (l.Decision == Red) {
 				t.Fatalf("%+v, and red with all attempts: %v", l, want)
 			}
-			return fewerBase, fewer, len(fewer.Results)
+			return fewerBase, fewer, fewer.Results.Len()
 		}
 		for _, key := range l.Tasks {
 			open[key] = round + 1

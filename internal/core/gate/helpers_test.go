@@ -19,7 +19,7 @@ func jobs(pairs ...[2][]float64) (base, head result.Job) {
 // addTask adds a task's attempts to a job: with a cost of 0.5 dollars and 2 seconds each.
 func addTask(j *result.Job, agent, dataset, task string, rewards ...float64) {
 	for n, r := range rewards {
-		j.Results = append(j.Results, result.Outcome{
+		j.Results.Append(result.Outcome{
 			Key:    result.Key{Agent: agent, Dataset: dataset, Task: task, Attempt: n + 1},
 			Reward: &r, Cost: result.Dollars(0.5), DurationSec: 2, TaskDigest: "sha256:1",
 		})
@@ -30,7 +30,7 @@ func addTask(j *result.Job, agent, dataset, task string, rewards ...float64) {
 // addErrors adds attempts that end with an error, after those the task has.
 func addErrors(j *result.Job, agent, dataset, task string, n int) {
 	for i := range n {
-		j.Results = append(j.Results, result.Outcome{
+		j.Results.Append(result.Outcome{
 			Key:   result.Key{Agent: agent, Dataset: dataset, Task: task, Attempt: 100 + i},
 			Error: result.AgentExecutionFailed,
 		})

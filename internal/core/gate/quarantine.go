@@ -47,8 +47,12 @@ func (q Quarantine) covers(dataset, task string) bool {
 }
 
 func (q Quarantine) matchesAny(head result.Job) bool {
-	return slices.ContainsFunc(head.Results, func(o result.Outcome) bool { return q.covers(o.Dataset, o.Task) }) ||
-		slices.ContainsFunc(head.Skipped, func(k result.Key) bool { return q.covers(k.Dataset, k.Task) })
+	for _, o := range head.Results.All() {
+		if q.covers(o.Dataset, o.Task) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(head.Skipped, func(k result.Key) bool { return q.covers(k.Dataset, k.Task) })
 }
 
 func (q quarantines) find(dataset, task string) (Quarantine, bool) {
@@ -80,7 +84,7 @@ func (q quarantines) tasks(head result.Job) []Quarantined {
 			out = append(out, Quarantined{Dataset: k.Dataset, Task: k.Task, Reason: one.Reason, Until: one.Until})
 		}
 	}
-	for _, o := range head.Results {
+	for _, o := range head.Results.All() {
 		add(o.Key)
 	}
 	for _, k := range head.Skipped {

@@ -15,7 +15,7 @@ import (
 func inRounds(p Policy, base, head result.Job, attempts int, stored bool) (ofBase, ofHead result.Job, l Look) {
 	for round := 1; ; round++ {
 		ofBase, ofHead = base, until(head, round)
-		for _, o := range head.Results {
+		for _, o := range head.Results.All() {
 			if o.Attempt > round {
 				ofHead.Skipped = append(ofHead.Skipped, o.Key)
 			}
@@ -92,11 +92,11 @@ func TestLateTestsArePaidFor(t *testing.T) {
 	p.MaxCostIncrease = new(0.0)
 	rng := rand.New(rand.NewPCG(4, 4))
 	w := suite{Tasks: 12, Attempts: 3, A: 1, B: 1}.Draw(rng)
-	for i := range w.Base.Results {
-		w.Base.Results[i].Cost = result.Dollars(1 + rng.Float64())
+	for i := range w.Base.Results.Len() {
+		w.Base.Results.Change(i, func(o *result.Outcome) { o.Cost = result.Dollars(1 + rng.Float64()) })
 	}
-	for i := range w.Head.Results {
-		w.Head.Results[i].Cost = result.Dollars(1.5 + rng.Float64())
+	for i := range w.Head.Results.Len() {
+		w.Head.Results.Change(i, func(o *result.Outcome) { o.Cost = result.Dollars(1.5 + rng.Float64()) })
 	}
 	base, head, _ := inRounds(p, w.Base, w.Head, 3, true)
 	for _, c := range verdict(p, base, head).Checks {
@@ -113,9 +113,9 @@ func TestPlainLimitsKeepAJobRunning(t *testing.T) {
 	for _, task := range []string{"a", "b", "c", "d"} {
 		for n := 1; n <= 3; n++ {
 			key := result.Key{Agent: "x", Dataset: "d", Task: task, Attempt: n}
-			base.Results = append(base.Results, result.Outcome{Key: key, Reward: new(1.0)})
+			base.Results.Append(result.Outcome{Key: key, Reward: new(1.0)})
 			if n == 1 {
-				head.Results = append(head.Results, result.Outcome{Key: key, Reward: new(1.0)})
+				head.Results.Append(result.Outcome{Key: key, Reward: new(1.0)})
 			} else {
 				head.Skipped = append(head.Skipped, key)
 			}
@@ -140,9 +140,9 @@ func TestPlainLimitsKeepAJobRunning(t *testing.T) {
 			t.Errorf("%s: %+v", tc.name, l)
 		}
 	}
-	for i := range head.Results {
-		head.Results[i].Reward = new(0.0)
-		base.Results[i*3].Reward = new(0.0)
+	for i := range head.Results.Len() {
+		head.Results.Change(i, func(o *result.Outcome) { o.Reward = new(0.0) })
+		base.Results.Change(i*3, func(o *result.Outcome) { o.Reward = new(0.0) })
 	}
 	limits := Thresholds{MaxPassRateDrop: new(0.0), MinPassRate: new(0.9)}
 	if l := (Policy{Thresholds: limits}).Look(base, head, 3, 1, today); l.Decision != Red || l.End != result.EndMissed {
@@ -152,7 +152,7 @@ func TestPlainLimitsKeepAJobRunning(t *testing.T) {
 
 // TestLookable: looks need as many attempts of a stored baseline, which were not chosen by looks.
 func TestLookable(t *testing.T) {
-	base := result.Job{Results: []result.Outcome{{Key: result.Key{Attempt: 1}}, {Key: result.Key{Attempt: 2}}}}
+	base := result.Job{Results: result.OutcomesOf([]result.Outcome{{Key: result.Key{Attempt: 1}}, {Key: result.Key{Attempt: 2}}}...)}
 	if !Lookable(base, 2) || Lookable(base, 3) {
 		t.Error("two attempts are enough for two, not for three")
 	}

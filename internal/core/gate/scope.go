@@ -32,42 +32,16 @@ type scope struct {
 	evaluated map[string]bool
 	// all holds the results, gated those of them that are not in quarantine, tasks the gated tasks
 	// of the diff (nil without one) of the agents that are evaluated.
-	all, gated []result.Outcome
+	all, gated result.Outcomes
 	tasks      []result.TaskDiff
 	seconds    float64
 	confirming result.USD // the cost of confirmation attempts
 }
 
-// of returns the outcomes that the group selects, and those of them that are not in quarantine. A
-// part that is everything shares its memory: a job may have a million outcomes. The slices must not
-// be changed.
-func (g Group) of(results []result.Outcome, q quarantines) (all, gated []result.Outcome) {
-	all = part(results, func(o *result.Outcome) bool { return g.matches(o.Agent, o.Dataset) })
-	return all, part(all, func(o *result.Outcome) bool { return !q.covers(o.Dataset, o.Task) })
-}
-
-// part returns the outcomes that a condition selects: all itself, without room to append, if it
-// selects all; nil if it selects none.
-func part(all []result.Outcome, is func(*result.Outcome) bool) []result.Outcome {
-	n := 0
-	for i := range all {
-		if is(&all[i]) {
-			n++
-		}
-	}
-	switch n {
-	case 0:
-		return nil
-	case len(all):
-		return all[:n:n]
-	}
-	out := make([]result.Outcome, 0, n)
-	for i := range all {
-		if is(&all[i]) {
-			out = append(out, all[i])
-		}
-	}
-	return out
+// of returns the outcomes that the group selects, and those of them that are not in quarantine.
+func (g Group) of(results result.Outcomes, q quarantines) (all, gated result.Outcomes) {
+	all = results.Where(func(o result.Outcome) bool { return g.matches(o.Agent, o.Dataset) })
+	return all, all.Without(func(o result.Outcome) bool { return q.covers(o.Dataset, o.Task) })
 }
 
 // scope returns the part of a job that a group selects.
@@ -80,9 +54,8 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 		}
 	}
 	s.all, s.gated = g.of(head.Results, q)
-	s.matched = len(s.all)
-	for i := range s.all {
-		o := &s.all[i]
+	s.matched = s.all.Len()
+	for _, o := range s.all.All() {
 		if !o.Reused { // its time is another job's
 			s.seconds += o.DurationSec
 		}
@@ -98,7 +71,7 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 			}
 		}
 	}
-	for _, o := range head.Confirmations {
+	for _, o := range head.Confirmations.All() {
 		if g.matches(o.Agent, o.Dataset) {
 			s.confirming = s.confirming.Plus(o.Cost)
 			s.seconds += o.DurationSec
@@ -126,7 +99,7 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 // neither oracle nor nop, unless the group has no others, as one that names them has.
 func (g Group) evaluated(head result.Job) map[string]bool {
 	names := map[string]bool{}
-	for _, o := range head.Results {
+	for _, o := range head.Results.All() {
 		if g.matches(o.Agent, o.Dataset) {
 			names[o.Agent] = true
 		}
@@ -159,14 +132,8 @@ func (s scope) comparable() []result.TaskDiff {
 }
 
 // rewarded returns the gated results with a reward, of the agents that are evaluated.
-func (s scope) rewarded() []result.Outcome {
-	var out []result.Outcome
-	for _, o := range s.gated {
-		if o.Completed() && s.evaluated[o.Agent] {
-			out = append(out, o)
-		}
-	}
-	return out
+func (s scope) rewarded() result.Outcomes {
+	return s.gated.Where(func(o result.Outcome) bool { return o.Completed() && s.evaluated[o.Agent] })
 }
 
 // prefix returns the beginning of a sentence about the scope; "" for the whole job.

@@ -3,7 +3,6 @@ package gate
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/result"
@@ -38,7 +37,7 @@ func TestBrokenTasksAreNotCheckedWithoutAComparison(t *testing.T) {
 	base, _ := fall(3, 0)
 	var head result.Job
 	for i := range 3 {
-		head.Results = append(head.Results, result.Outcome{Key: base.Results[i].Key, Error: result.EnvironmentLost})
+		head.Results.Append(result.Outcome{Key: base.Results.At(i).Key, Error: result.EnvironmentLost})
 	}
 	for _, noise := range []Noise{NoiseTest, NoiseIgnore} {
 		c := find(t, verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Noise: noise}, base, head), "max_broken_tasks")
@@ -67,17 +66,19 @@ func TestOracleAndNopEnterNoLimitOfTheWholeJob(t *testing.T) {
 		}
 	}
 	for _, job := range []*result.Job{&base, &head} {
-		for i, o := range job.Results {
+		for i, o := range job.Results.All() {
 			score := 0.2
 			if o.Agent == "my-agent" {
 				score = *o.Reward
 			}
-			job.Results[i].Scores = map[string]result.OutcomeScore{"quality": {Score: &score, Judge: "1"}}
+			job.Results.Change(i, func(o *result.Outcome) {
+				o.Scores = map[string]result.OutcomeScore{"quality": {Score: &score, Judge: "1"}}
+			})
 			cost := 0.5
 			if o.Agent == "oracle" {
 				cost = 0
 			}
-			job.Results[i].Cost = result.Dollars(cost)
+			job.Results.Change(i, func(o *result.Outcome) { o.Cost = result.Dollars(cost) })
 		}
 	}
 	limits := Thresholds{
@@ -114,15 +115,15 @@ func TestOracleAndNopEnterNoLimitOfTheWholeJob(t *testing.T) {
 	check(Policy{Groups: []Group{{Agent: "oracle", Thresholds: limits}}}, head, good, "oracle", Pass)
 	check(Policy{Groups: []Group{{Agent: "nop", Thresholds: limits}}}, head, map[string]float64{"min_pass_rate": 0, "min_mean_reward": 0}, "nop", Fail)
 	alone := head
-	alone.Results = slices.DeleteFunc(slices.Clone(head.Results), func(o result.Outcome) bool { return o.Agent == "my-agent" })
+	alone.Results = head.Results.Without(func(o result.Outcome) bool { return o.Agent == "my-agent" })
 	check(Policy{Thresholds: limits}, alone, good, "", Pass)
 
 	// Tasks that enter no limit are not tried again.
 	broken := head
-	broken.Results = slices.Clone(head.Results)
-	for i, o := range broken.Results {
+	broken.Results = head.Results.Clone()
+	for i, o := range broken.Results.All() {
 		if o.Agent == "oracle" && o.Task < "t10" {
-			broken.Results[i].Reward = new(0.0)
+			broken.Results.Change(i, func(o *result.Outcome) { o.Reward = new(0.0) })
 		}
 	}
 	confirm := Policy{Thresholds: limits, Confirm: Confirm{Attempts: 1, MaxTasks: 50}}

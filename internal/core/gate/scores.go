@@ -55,7 +55,7 @@ func (s scope) scoresOf(name string) (values []float64, missing int, skipped str
 	type task struct{ dataset, task string }
 	has := map[task]bool{}
 	everywhere, left := true, 0 // every trial that was judged has the judge, so it is not one of some tasks
-	for _, o := range s.gated {
+	for _, o := range s.gated.All() {
 		if !s.evaluated[o.Agent] {
 			continue
 		}
@@ -63,7 +63,7 @@ func (s scope) scoresOf(name string) (values []float64, missing int, skipped str
 		has[task{o.Dataset, o.Task}] = has[task{o.Dataset, o.Task}] || judged
 		everywhere = everywhere && (judged || len(o.Scores) == 0)
 	}
-	for _, o := range s.gated {
+	for _, o := range s.gated.All() {
 		given, ok := o.Scores[name]
 		if !s.evaluated[o.Agent] {
 			continue
@@ -143,8 +143,8 @@ func (k *checker) scoreDrop(s scope, score string) {
 			left.tasks++
 		default:
 			tasks = append(tasks, t)
-			left.without[0] += len(t.Base.Scored) - len(base)
-			left.without[1] += len(t.Head.Scored) - len(head)
+			left.without[0] += len(t.Base.Scores) - len(base)
+			left.without[1] += len(t.Head.Scores) - len(head)
 		}
 	}
 	switch {
@@ -177,7 +177,7 @@ func (k *checker) maxJudgeCost(s scope) {
 	}
 	var cost result.USD
 	judged, unknown := 0, 0
-	for _, o := range s.all {
+	for _, o := range s.all.All() {
 		if o.Reused {
 			continue
 		}

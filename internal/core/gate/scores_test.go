@@ -16,7 +16,7 @@ func judgedTrials(j *result.Job, task, judge string, scores ...float64) {
 		if score >= 0 {
 			o.Scores["q"] = result.OutcomeScore{Score: &score, Judge: judge}
 		}
-		j.Results = append(j.Results, o)
+		j.Results.Append(o)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestJudgeCosts(t *testing.T) {
 			var head result.Job
 			judgedTrials(&head, "t", "x", 1, 1)
 			if test.unknown {
-				head.Results[0].JudgeCost = result.USD{}
+				head.Results.Change(0, func(o *result.Outcome) { o.JudgeCost = result.USD{} })
 			}
 			c := find(t, verdict(Policy{Thresholds: Thresholds{MaxJudgeCostUSD: &test.limit}}, result.Job{}, head), "max_judge_cost_usd")
 			if c.Outcome != test.outcome || c.Message != test.message {
@@ -125,10 +125,10 @@ func TestJudgeCosts(t *testing.T) {
 func TestMissingScores(t *testing.T) {
 	var j result.Job
 	judgedTrials(&j, "a", "x", 0.9, -1)
-	j.Results[1].Scores["q"] = result.OutcomeScore{Skipped: true}
+	j.Results.Change(1, func(o *result.Outcome) { o.Scores["q"] = result.OutcomeScore{Skipped: true} })
 	judgedTrials(&j, "b", "x", 0.9, -1)
-	j.Results[2].Scores["q.tone"] = result.OutcomeScore{Score: new(0.9)}
-	j.Results = append(j.Results, result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "c", Attempt: 1}, Error: result.AgentExecutionFailed})
+	j.Results.Change(2, func(o *result.Outcome) { o.Scores["q.tone"] = result.OutcomeScore{Score: new(0.9)} })
+	j.Results.Append(result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "c", Attempt: 1}, Error: result.AgentExecutionFailed})
 	for score, want := range map[string]string{
 		"q":      "mean score q 0.9 over 2 trials (no score in 2 of 4 trials, max_missing is 0, 1 trial not to be judged), at least 0.7 is asked for",
 		"q.tone": "mean score q.tone 0.9 over 1 trial (no score in 3 of 4 trials, max_missing is 0, 1 trial not to be judged), at least 0.7 is asked for",
@@ -140,7 +140,7 @@ func TestMissingScores(t *testing.T) {
 	}
 	// A judge that judges only some tasks is not missing in the others.
 	judgedTrials(&j, "e", "x", 0.8)
-	j.Results[len(j.Results)-1].Scores = map[string]result.OutcomeScore{"other": {Score: new(1.0)}}
+	j.Results.Change(j.Results.Len()-1, func(o *result.Outcome) { o.Scores = map[string]result.OutcomeScore{"other": {Score: new(1.0)}} })
 	p := Policy{Thresholds: Thresholds{Scores: map[string]ScoreLimits{"q": {Min: new(0.7), MaxMissing: new(1)}}}}
 	if c := find(t, verdict(p, result.Job{}, j), "scores.q.min"); c.Outcome != Pass {
 		t.Errorf("%s: %q", c.Outcome, c.Message)

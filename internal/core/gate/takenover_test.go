@@ -16,11 +16,11 @@ func reusing(tasks, taken int, reward float64) (base, head result.Job) {
 	base.Experiments, head.Experiments = []result.Experiment{{AgentDigest: "a"}}, []result.Experiment{{AgentDigest: "a"}, {AgentDigest: "b"}}
 	for i := range tasks {
 		o := result.Outcome{Key: result.Key{Agent: "mine", Dataset: "d", Task: fmt.Sprintf("t%02d", i), Attempt: 1}, Reward: new(1.0), TaskDigest: "x", Experiment: 1, StartedAt: began}
-		base.Results = append(base.Results, o)
+		base.Results.Append(o)
 		if o.Reused = i < taken; !o.Reused {
 			o.Reward, o.StartedAt, o.Experiment = new(reward), began.Add(time.Hour), 2
 		}
-		head.Results = append(head.Results, o)
+		head.Results.Append(o)
 	}
 	head.ReusedTrials = taken
 	return base, head
@@ -35,7 +35,7 @@ func TestTasksTakenOverFromTheBaselineEnterNoTest(t *testing.T) {
 		base, head := reusing(60, 50, reward)
 		v := verdict(dropsAndBroken, base, head)
 		alone, aloneHead := base, head
-		alone.Results, aloneHead.Results, aloneHead.ReusedTrials = base.Results[50:], head.Results[50:], 0
+		alone.Results, aloneHead.Results, aloneHead.ReusedTrials = base.Results.Cut(50, 60), head.Results.Cut(50, 60), 0
 		want := verdict(dropsAndBroken, alone, aloneHead)
 		for _, name := range []string{"max_pass_rate_drop", "max_broken_tasks"} {
 			got, other := find(t, v, name), find(t, want, name)
@@ -53,8 +53,8 @@ func TestTasksTakenOverFromTheBaselineEnterNoTest(t *testing.T) {
 func TestAnErrorOfTheBaselineThatRunsAgainIsNoImprovement(t *testing.T) {
 	base, head := reusing(40, 30, 1)
 	for i := 30; i < 40; i++ {
-		base.Results[i].Reward, base.Results[i].Error = nil, result.AgentExecutionTimeout
-		head.Results[i].Experiment = 1
+		base.Results.Change(i, func(o *result.Outcome) { o.Reward, o.Error = nil, result.AgentExecutionTimeout })
+		head.Results.Change(i, func(o *result.Outcome) { o.Experiment = 1 })
 	}
 	diff := result.Compare(base, head)
 	for _, task := range diff.Tasks {
@@ -73,7 +73,8 @@ func TestAJobThatTookAllOverIsGreen(t *testing.T) {
 	base.Commit = new("5d6e7f8")
 	p := dropsAndBroken // max_failed_trials holds without being named
 	p.MinPassRate, p.MaxCostUSD, p.MaxJudgeCostUSD, p.MaxDurationSec = new(1.0), new(1.0), new(1.0), new(60.0)
-	base.Results[0].Reward, head.Results[0].Reward = new(0.0), new(0.0)
+	base.Results.Change(0, func(o *result.Outcome) { o.Reward = new(0.0) })
+	head.Results.Change(0, func(o *result.Outcome) { o.Reward = new(0.0) })
 	v := verdict(p, base, head)
 	for _, c := range v.Checks {
 		if c.Outcome != Pass || !c.Skipped || !strings.Contains(c.Message, "baseline's own") {

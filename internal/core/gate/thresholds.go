@@ -51,7 +51,7 @@ func (k *checker) minPassRateAll(s scope) {
 	if planned == 0 {
 		planned = s.planned
 	}
-	for _, o := range s.rewarded() {
+	for _, o := range s.rewarded().All() {
 		if o.Passed() {
 			passed++
 		}
@@ -64,10 +64,10 @@ func (k *checker) minPassRateAll(s scope) {
 }
 
 // tallies counts attempts and passes of each task, over all agents.
-func tallies(results []result.Outcome) (tasks []tally, passed, trials int) {
+func tallies(results result.Outcomes) (tasks []tally, passed, trials int) {
 	type name struct{ dataset, task string }
 	at := map[name]int{}
-	for _, o := range results {
+	for _, o := range results.All() {
 		n := name{o.Dataset, o.Task}
 		i, ok := at[n]
 		if !ok {
@@ -91,20 +91,20 @@ func (k *checker) minMeanReward(s scope) {
 		return
 	}
 	results := s.rewarded()
-	values := make([]float64, len(results))
-	for i, o := range results {
+	values := make([]float64, results.Len())
+	for i, o := range results.All() {
 		values[i] = *o.Reward
 	}
 	m := result.Mean(values)
 	k.add(s, Check{
 		Name: name, Value: m, Limit: *s.MinMeanReward, Outcome: failIf(below(m, *s.MinMeanReward)),
-		Message: fmt.Sprintf("mean reward %s over %s, at least %s is asked for", number(m), plural.Count(len(results), "trial"), number(*s.MinMeanReward)),
+		Message: fmt.Sprintf("mean reward %s over %s, at least %s is asked for", number(m), plural.Count(results.Len(), "trial"), number(*s.MinMeanReward)),
 	})
 }
 
 // noRewards reports whether there is no reward at all, and then adds a check that fails.
 func (k *checker) noRewards(s scope, name string, limit float64) bool {
-	if len(s.rewarded()) > 0 {
+	if s.rewarded().Len() > 0 {
 		return false
 	}
 	k.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "no trial has a reward, so there is nothing to check", Hint: "look at the errors of the trials"})
@@ -133,7 +133,7 @@ func (k *checker) maxFailedTrials(s scope) {
 		return
 	}
 	failed, lost, cancelled := 0, 0, 0
-	for _, o := range s.gated {
+	for _, o := range s.gated.All() {
 		switch {
 		case !o.Failed():
 		case o.Error.Fault() == result.FaultAgent && !(agent.Agent{Name: o.Agent}).Reserved(): // if the oracle fails, it is the task's failure
@@ -191,7 +191,7 @@ func (k *checker) maxFailedTrials(s scope) {
 // neverRewarded returns the agents that lost trials and have no reward at all, sorted.
 func (s scope) neverRewarded() []string {
 	rewarded := map[string]bool{}
-	for _, o := range s.gated {
+	for _, o := range s.gated.All() {
 		if o.Failed() || o.Completed() {
 			rewarded[o.Agent] = rewarded[o.Agent] || o.Completed()
 		}
@@ -211,7 +211,7 @@ func (k *checker) maxCost(s scope) {
 		return
 	}
 	cost, confirming := s.confirming, ""
-	for _, o := range s.all {
+	for _, o := range s.all.All() {
 		if o.Reused { // its cost is another job's
 			o.Cost = result.Dollars(0)
 		}

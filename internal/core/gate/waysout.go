@@ -152,13 +152,13 @@ type jobSize struct {
 
 func sizeOf(head result.Job) jobSize {
 	tasks := map[result.Key]bool{}
-	s := jobSize{trials: len(head.Results) + len(head.Skipped)}
+	s := jobSize{trials: head.Results.Len() + len(head.Skipped)}
 	var costs []float64
 	of := func(key result.Key) {
 		key.Attempt = 0
 		tasks[key] = true
 	}
-	for _, o := range head.Results {
+	for _, o := range head.Results.All() {
 		of(o.Key)
 		if cost, ok := o.KnownCost().Reported(); ok && cost >= 0 {
 			costs = append(costs, cost)
@@ -169,7 +169,7 @@ func sizeOf(head result.Job) jobSize {
 	}
 	s.tasks = len(tasks)
 	s.attempts = (s.trials + s.tasks - 1) / max(1, s.tasks)
-	if 2*len(costs) > len(head.Results) {
+	if 2*len(costs) > head.Results.Len() {
 		s.trialCost, s.known = result.Mean(costs), true
 	}
 	return s

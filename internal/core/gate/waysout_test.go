@@ -74,8 +74,8 @@ func TestWaysOut(t *testing.T) {
 	})
 	t.Run("the costs are not known", func(t *testing.T) {
 		base, head := three(5, 2)
-		for i := range head.Results {
-			head.Results[i].Cost = result.USD{}
+		for i := range head.Results.Len() {
+			head.Results.Change(i, func(o *result.Outcome) { o.Cost = result.USD{} })
 		}
 		v := verdict(broken, base, head)
 		if w := v.WaysOut[0]; w.CostUSD != nil || w.Trials != 8 || !strings.HasSuffix(w.Text, "at most 8 more trials, cost unknown") {

@@ -203,10 +203,10 @@ func (a *Agent) rewardInterval(tasks []result.TaskAttempts) *gate.Interval {
 }
 
 // measure fills in the means of the agent's trials.
-func (a *Agent) measure(outcomes []result.Outcome) {
+func (a *Agent) measure(outcomes result.Outcomes) {
 	var costs, durations, input, output, tokens values
 	judges, models := map[string]bool{}, map[string]bool{}
-	for _, o := range outcomes {
+	for _, o := range outcomes.All() {
 		if o.Agent != a.Name {
 			continue
 		}

@@ -46,7 +46,7 @@ func TestChangeOf(t *testing.T) {
 func TestRunsOfAPartOfTheTasks(t *testing.T) {
 	part := PointOf(result.Job{
 		NotAffected: &result.NotAffected{Trials: 1, Tasks: []result.LeftOut{{Agent: "a", Dataset: "d", Task: "x"}, {Agent: "other", Dataset: "d", Task: "x"}}},
-		Results:     []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "y", Attempt: 1}, Reward: new(0.0)}},
+		Results:     result.OutcomesOf([]result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "y", Attempt: 1}, Reward: new(0.0)}}...),
 	}, "", "")
 	if got := part.Agents[0]; got.LeftOut != 1 || !got.Part() {
 		t.Fatalf("got %+v", got)
@@ -87,7 +87,7 @@ func TestRunsOfSelectedTasks(t *testing.T) {
 		j := result.Job{StartedAt: at(day)}
 		for _, task := range []string{"x", "y"} {
 			if reward, ok := rewards[task]; ok {
-				j.Results = append(j.Results, result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1}, Reward: &reward})
+				j.Results.Append(result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1}, Reward: &reward})
 				continue
 			}
 			if j.NotSelected == nil {
@@ -134,7 +134,7 @@ func TestPointOf(t *testing.T) {
 		return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "x", Attempt: attempt}, Reward: &reward, Cost: result.Dollars(cost), DurationSec: 10, TaskDigest: "sha256:1",
 			Usage: &result.OutcomeUsage{Model: "m", Answered: []string{"m-2", "m-1"}[:attempt]}}
 	}
-	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, "main", "pass")
+	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: result.OutcomesOf(outcome(1, 1, 2), outcome(2, 0, 4))}, "main", "pass")
 	a := p.Agents[0]
 	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{Mean: 3, N: 2}) || a.DurationSec != (Mean{Mean: 10, N: 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2, 0}) {
 		t.Errorf("got %+v", a)
@@ -166,7 +166,7 @@ func TestMeansHaveIntervals(t *testing.T) {
 			})
 		}
 	}
-	a := PointOf(result.Job{Results: outcomes}, "", "").Agents[0]
+	a := PointOf(result.Job{Results: result.OutcomesOf(outcomes...)}, "", "").Agents[0]
 	if i := a.Cost.Interval; i == nil || i.Low != 0 || math.Abs(i.High-4.4841) > 1e-3 {
 		t.Errorf("the interval of the cost is %+v, want 0 to 4.48", i)
 	}
@@ -180,13 +180,13 @@ func TestMeansHaveIntervals(t *testing.T) {
 		t.Errorf("the tokens are %+v", a.Tokens)
 	}
 	outcomes[0].CostAtLeast = true
-	if a := PointOf(result.Job{Results: outcomes}, "", "").Agents[0]; !a.CostAtLeast || a.Cost.Interval != nil {
+	if a := PointOf(result.Job{Results: result.OutcomesOf(outcomes...)}, "", "").Agents[0]; !a.CostAtLeast || a.Cost.Interval != nil {
 		t.Errorf("the lower bound %+v has an interval", a.Cost)
 	}
 	for i := range outcomes {
 		outcomes[i].Reward = new(float64(i % 2))
 	}
-	if a := PointOf(result.Job{Results: outcomes}, "", "").Agents[0]; a.RewardInterval == nil || *a.RewardInterval != *a.Interval {
+	if a := PointOf(result.Job{Results: result.OutcomesOf(outcomes...)}, "", "").Agents[0]; a.RewardInterval == nil || *a.RewardInterval != *a.Interval {
 		t.Errorf("of passes and failures the interval is %+v, that of the pass rate %+v", a.RewardInterval, a.Interval)
 	}
 	old, err := parse([]byte(`{"history_format":1,"agents":[{"name":"a","cost":{"mean":1,"n":2}}]}`))

@@ -114,12 +114,12 @@ func (in Input) BaseOf(t result.Trial) (base result.Outcome, ok bool) {
 		if d.Agent != t.Agent || d.Dataset != t.Dataset || d.Task != t.Task || d.Base == nil {
 			continue
 		}
-		for _, o := range d.Base.Scored {
+		for o := range d.Base.Scored() {
 			if o.Reward != nil && *o.Reward == 1 {
-				return *o, true
+				return o, true
 			}
 			if !ok {
-				base, ok = *o, true
+				base, ok = o, true
 			}
 		}
 	}

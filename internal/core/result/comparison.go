@@ -116,7 +116,7 @@ func comparedSide(a *Attempts) *ComparedSide {
 	if a == nil {
 		return nil
 	}
-	m := MeansOf(a.Scored)
+	m := MeansOf(a.Scored())
 	s := &ComparedSide{
 		Attempts: a.Total, Passed: a.Passed, MeanCost: m.Cost(), CostAtLeast: m.Cost().AtLeast(), MeanDuration: m.Duration(),
 		MeanTurns: meanIfAny(m.Turns), InputTokens: meanIfAny(m.InputTokens), OutputTokens: meanIfAny(m.OutputTokens),

@@ -207,10 +207,10 @@ func (p Plan) checkConfirm() error {
 
 // counted returns the results of the confirmation attempts that count as made, by task.
 func counted(c Confirming) []TaskAttempts {
-	var made []Outcome
+	var made Outcomes
 	for _, t := range c.Made {
 		if t.Confirmation && !c.Again[t.Key] {
-			made = append(made, OutcomeOf(t))
+			made.Append(OutcomeOf(t))
 		}
 	}
 	return attempts(made, nil)

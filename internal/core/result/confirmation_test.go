@@ -34,7 +34,7 @@ func TestConfirmationsCountInNoRate(t *testing.T) {
 	agent := want.Agents["a"]
 	agent.TotalCost, agent.ConfirmationCost, agent.ConfirmationTrials = agent.TotalCost.Plus(Dollars(1.25)), Dollars(1.25), 4
 	want.Agents["a"] = agent
-	want.Confirmations = []Outcome{OutcomeOf(paid), OutcomeOf(last), OutcomeOf(reused), OutcomeOf(trials[len(trials)-1])}
+	want.Confirmations = OutcomesOf(OutcomeOf(paid), OutcomeOf(last), OutcomeOf(reused), OutcomeOf(trials[len(trials)-1]))
 	if !reflect.DeepEqual(with, want) {
 		t.Errorf("got  %+v\nwant %+v", with, want)
 	}
@@ -172,7 +172,7 @@ func TestAttemptsOfBothDecide(t *testing.T) {
 func TestPlanOfABaselineThatOnlyConfirms(t *testing.T) {
 	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: []Key{key("a", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{key("a", "t", 0)}})
 	job := Summarize(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))})
-	if job.Cancelled || job.TotalTrials != 0 || job.ConfirmationTrials != 1 || len(job.Confirmations) != 1 || plan.Check() != nil {
+	if job.Cancelled || job.TotalTrials != 0 || job.ConfirmationTrials != 1 || job.Confirmations.Len() != 1 || plan.Check() != nil {
 		t.Errorf("%+v, %v", job, plan.Check())
 	}
 	if groups := Groups(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))}); len(groups) != 1 || groups[0].ConfirmationTrials != 1 {

@@ -2,6 +2,7 @@ package result
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -98,20 +99,48 @@ type Attempts struct {
 	Digest      string      `json:"task_digest,omitempty"`   // of the task; "" if not known
 	Ended       int         `json:"-"`                       // those that have a result
 	Costed      int         `json:"-"`                       // those of Ended whose cost is known
-	// Scored are the attempts behind Scores, in the same order. They are the job's own and must not
-	// be changed.
-	Scored []*Outcome `json:"-"`
 	// Runs are those of each run, if these are of a baseline of several runs (Job.Pool), the newest
 	// first; nil for a run that has none.
 	Runs []*Attempts `json:"-"`
+
+	of       *Outcomes // has the attempts, in order, from one index to another one
+	from, to int32
+}
+
+// Scored returns the attempts behind Scores, in the same order.
+func (a *Attempts) Scored() iter.Seq[Outcome] {
+	return func(yield func(Outcome) bool) {
+		if a.Runs == nil {
+			a.scored(yield)
+			return
+		}
+		for _, run := range a.Runs {
+			if run != nil && !run.scored(yield) {
+				return
+			}
+		}
+	}
+}
+
+// scored yields the scored attempts of one run, until yield returns false.
+func (a *Attempts) scored(yield func(Outcome) bool) bool {
+	for i := int(a.from); i < int(a.to); i++ {
+		if i > int(a.from) && a.of.compare(i-1, i) == 0 { // the first of each key counts
+			continue
+		}
+		if o := a.of.At(i); (o.Completed() || o.Failed() && o.Error.Fault().Loses()) && !yield(o) {
+			return false
+		}
+	}
+	return true
 }
 
 // MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
-func (a Attempts) MeanCost() USD {
+func (a *Attempts) MeanCost() USD {
 	var m Means
 	var few [fewAttempts]float64
 	m.Costs = few[:0]
-	for _, o := range a.Scored {
+	for o := range a.Scored() {
 		m.addCost(o.Cost)
 	}
 	return m.Cost()
@@ -119,10 +148,10 @@ func (a Attempts) MeanCost() USD {
 
 // MeanDuration returns the mean time of the scored attempts in seconds (Outcome.TrialSec); nil if
 // there are none that ran as a whole.
-func (a Attempts) MeanDuration() *float64 {
+func (a *Attempts) MeanDuration() *float64 {
 	var few [fewAttempts]float64
 	seconds := few[:0]
-	for _, o := range a.Scored {
+	for o := range a.Scored() {
 		if !o.Again {
 			seconds = append(seconds, o.TrialSec())
 		}
@@ -323,48 +352,61 @@ func pair(base, head []TaskAttempts) (t TaskDiff, baseRest, headRest []TaskAttem
 }
 
 // attempts groups outcomes, and planned trials without one, by agent, dataset and task, sorted.
-func attempts(all []Outcome, skipped []Key) []TaskAttempts {
-	order := func(a, b Outcome) int { return a.Key.Compare(b.Key) }
-	if len(skipped) > 0 || !slices.IsSortedFunc(all, order) {
-		all = slices.Clone(all)
-		for _, k := range skipped {
-			all = append(all, Outcome{Key: k}) // after the results, so that a result with the same key comes first
-		}
-		slices.SortStableFunc(all, order)
+func attempts(all Outcomes, skipped []Key) []TaskAttempts {
+	all = all.Sorted()
+	if !slices.IsSortedFunc(skipped, Key.Compare) {
+		skipped = slices.SortedFunc(slices.Values(skipped), Key.Compare)
 	}
-	n := 0
-	for i, o := range all {
-		if i == 0 || o.Task != all[i-1].Task || o.Dataset != all[i-1].Dataset || o.Agent != all[i-1].Agent {
+	n, rewarded := 0, 0
+	for i := range all.rows {
+		if i == 0 || !all.sameTask(i-1, i) {
 			n++
+		}
+		if all.rows[i].marks&rowRewarded > 0 {
+			rewarded++
 		}
 	}
 	tasks := make([]TaskAttempts, 0, n)
-	for i, o := range all {
-		if i > 0 && o.Key == all[i-1].Key {
-			continue
+	rewards := make([]float64, 0, rewarded) // of all tasks, one after the other
+	var last Key
+	count := func(o *Outcome) *Attempts {
+		if n := len(tasks); n == 0 || tasks[n-1].Key != o.Unnumbered() {
+			tasks = append(tasks, TaskAttempts{Key: o.Unnumbered(), Attempts: Attempts{Rewards: rewards[len(rewards):len(rewards)]}})
+		} else if o.Key == last { // the first of each key counts, and results before skipped trials
+			return &tasks[n-1].Attempts
 		}
-		key := o.Key
-		key.Attempt = 0
-		if n := len(tasks); n == 0 || tasks[n-1].Key != key {
-			own := ofTask(all[i:])
-			tasks = append(tasks, TaskAttempts{Key: key, Attempts: Attempts{
-				Rewards: make([]float64, 0, own), Scores: make([]float64, 0, own), Scored: make([]*Outcome, 0, own),
-			}})
+		last = o.Key
+		a := &tasks[len(tasks)-1].Attempts
+		if o.Completed() {
+			rewards = append(rewards, *o.Reward)
+			a.Rewards = rewards[len(rewards)-len(a.Rewards)-1 : len(rewards) : len(rewards)]
 		}
-		add(&tasks[len(tasks)-1].Attempts, &all[i])
+		add(a, o)
+		return a
+	}
+	for i, o := range all.All() {
+		for ; len(skipped) > 0 && skipped[0].Compare(o.Key) < 0; skipped = skipped[1:] {
+			count(&Outcome{Key: skipped[0]})
+		}
+		a := count(&o)
+		if a.of == nil {
+			a.of, a.from = &all, int32(i)
+		}
+		a.to = int32(i) + 1
+	}
+	for _, k := range skipped {
+		count(&Outcome{Key: k})
+	}
+	for i := range tasks {
+		if a := &tasks[i].Attempts; a.Lost == 0 {
+			a.Scores = a.Rewards
+		}
 	}
 	return tasks
 }
 
-// ofTask returns how many of the first outcomes have the task of the first.
-func ofTask(all []Outcome) int {
-	n := 1
-	for n < len(all) && all[n].Task == all[0].Task && all[n].Dataset == all[0].Dataset && all[n].Agent == all[0].Agent {
-		n++
-	}
-	return n
-}
-
+// add adds an attempt, whose reward is in a.Rewards. While none is lost, a.Scores is nil instead of
+// equal to these.
 func add(a *Attempts, o *Outcome) {
 	a.Total++
 	if o.Completed() || o.Error != "" || o.DurationSec > 0 {
@@ -378,10 +420,8 @@ func add(a *Attempts, o *Outcome) {
 	a.DurationSec += o.DurationSec
 	a.TrialSec += o.TrialSec()
 	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
-	if o.Completed() {
-		a.Rewards = append(a.Rewards, *o.Reward)
+	if o.Completed() && a.Lost > 0 {
 		a.Scores = append(a.Scores, *o.Reward)
-		a.Scored = append(a.Scored, o)
 	}
 	if o.Passed() {
 		a.Passed++
@@ -392,9 +432,11 @@ func add(a *Attempts, o *Outcome) {
 			a.Cancelled++
 		}
 		if o.Error.Fault().Loses() {
+			if a.Lost == 0 {
+				a.Scores = slices.Clip(a.Rewards)
+			}
 			a.Lost++
 			a.Scores = append(a.Scores, 0)
-			a.Scored = append(a.Scored, o)
 		}
 	}
 	if o.Error != "" {

@@ -30,7 +30,7 @@ func try(job *Job, key Key, what any) {
 			panic(w)
 		}
 	}
-	job.Results = append(job.Results, o)
+	job.Results.Append(o)
 }
 
 func tries(what []any) Job {
@@ -129,7 +129,8 @@ func TestDigests(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base, head := tries([]any{1}), tries([]any{0})
-			base.Results[0].TaskDigest, head.Results[0].TaskDigest = c.base, c.head
+			base.Results.Change(0, func(o *Outcome) { o.TaskDigest = c.base })
+			head.Results.Change(0, func(o *Outcome) { o.TaskDigest = c.head })
 			d := Compare(base, head)
 			if got := d.Tasks[0]; got.Change != c.want || got.Comparable() != (c.want != Changed) {
 				t.Errorf("%s, comparable %v", got.Change, got.Comparable())
@@ -151,9 +152,9 @@ func TestMatching(t *testing.T) {
 		}
 	}
 	head.Skipped = append(head.Skipped, Key{Agent: "a", Dataset: "d", Task: "x", Attempt: 1})
-	before := slices.Clone(head.Results)
+	before := slices.Clone(head.Results.rows)
 	d := Compare(base, head)
-	if !reflect.DeepEqual(before, head.Results) {
+	if !reflect.DeepEqual(before, head.Results.rows) {
 		t.Error("the job was changed")
 	}
 	var names []string
@@ -261,7 +262,7 @@ func manyTasks(n int) Job {
 // BenchmarkCompare compares 100,000 trials on each side.
 func BenchmarkCompare(b *testing.B) {
 	base, head := manyTasks(100_000), manyTasks(100_000)
-	slices.Reverse(head.Results)
+	slices.Reverse(head.Results.rows)
 	for b.Loop() {
 		if d := Compare(base, head); d.Counts[Same] != 100_000 {
 			b.Fatal(d.Counts)

@@ -13,9 +13,10 @@ import (
 func Encode(w io.Writer, v any) error {
 	switch v := v.(type) {
 	case Job:
-		lists := []longList{listOf("results", v.Results), listOf("skipped", v.Skipped)}
-		if len(v.Results) > 0 {
-			v.Results = []Outcome{}
+		results := v.Results
+		lists := []longList{{"results", results.Len(), func(i int) any { return results.At(i) }}, listOf("skipped", v.Skipped)}
+		if results.Len() > 0 {
+			v.Results = OutcomesOf()
 		}
 		if len(v.Skipped) > 0 {
 			v.Skipped = []Key{}

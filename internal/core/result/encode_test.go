@@ -33,12 +33,12 @@ func jobsToEncode() map[string]Job {
 	}
 	return map[string]Job{
 		"zero":           {},
-		"empty":          {Results: []Outcome{}, Skipped: []Key{}, Agents: map[string]Summary{}},
-		"one result":     {Results: []Outcome{full}, Skipped: []Key{}},
-		"only skipped":   {Results: []Outcome{}, Skipped: []Key{key, {}}},
-		"without a list": {Results: nil, Skipped: []Key{key}},
+		"empty":          {Results: OutcomesOf(), Skipped: []Key{}, Agents: map[string]Summary{}},
+		"one result":     {Results: OutcomesOf(full), Skipped: []Key{}},
+		"only skipped":   {Results: OutcomesOf(), Skipped: []Key{key, {}}},
+		"without a list": {Skipped: []Key{key}},
 		"full": {
-			JobName: hostileName, Results: []Outcome{full, {}, full}, Skipped: []Key{key, key}, Confirmations: []Outcome{full},
+			JobName: hostileName, Results: OutcomesOf(full, Outcome{}, full), Skipped: []Key{key, key}, Confirmations: OutcomesOf(full),
 			Agents: map[string]Summary{"results": {}, hostileName: {Metrics: []Metric{}}}, Errors: map[ErrorType]int{"skipped": 1},
 			Experiments: []Experiment{{Image: hostileName}}, Pool: []Job{{JobName: "no"}},
 		},
@@ -77,7 +77,7 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 }
 
 func TestALongListThatCannotBeWrittenIsAnError(t *testing.T) {
-	job := Job{Results: make([]Outcome, 10_000)}
+	job := Job{Results: OutcomesOf(make([]Outcome, 10_000)...)}
 	for _, left := range []int{0, 100, 1 << 17, len(whole(t, job)) - 1} {
 		if err := Encode(&fullDisk{left}, job); !errors.Is(err, errFull) {
 			t.Errorf("with %d bytes left: %v", left, err)

@@ -79,16 +79,16 @@ func TestHeadsHaveFewKeys(t *testing.T) {
 
 // TestLargeResultsAreRead reads a result with many small trials.
 func TestLargeResultsAreRead(t *testing.T) {
-	job := Job{JobName: "j", Agents: map[string]Summary{"a": {}}, Results: make([]Outcome, 56_320)}
-	for i := range job.Results {
-		job.Results[i] = Outcome{Key: Key{Agent: "a", Dataset: "d", Task: fmt.Sprint(i), Attempt: 1}, Reward: new(1.0)}
+	job := Job{JobName: "j", Agents: map[string]Summary{"a": {}}, Results: OutcomesOf()}
+	for i := range 56_320 {
+		job.Results.Append(Outcome{Key: Key{Agent: "a", Dataset: "d", Task: fmt.Sprint(i), Attempt: 1}, Reward: new(1.0)})
 	}
 	data, err := Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if read, err := ParseJob("result.json", data); err != nil || len(read.Results) != len(job.Results) {
-		t.Error(len(read.Results), err)
+	if read, err := ParseJob("result.json", data); err != nil || read.Results.Len() != job.Results.Len() {
+		t.Error(read.Results.Len(), err)
 	}
 }
 

@@ -128,14 +128,14 @@ type Job struct {
 	StartedAt        time.Time          `json:"started_at"`
 	EndedAt          time.Time          `json:"ended_at"`
 	Agents           map[string]Summary `json:"agents"`
-	Results          []Outcome          `json:"results"`
+	Results          Outcomes           `json:"results"` // sorted by key
 	// Experiments are what the trials ran, each once, so that other jobs can take Results over.
 	Experiments []Experiment `json:"experiments,omitempty"`
 	// Unchanged is the commit of the baseline from which all trials were taken over, because
 	// nothing that the agents or tasks depend on has changed; "": some ran.
 	Unchanged string `json:"unchanged,omitempty"`
 	// Confirmations are the confirmation attempts (Trial.Confirmation). Results has none of them.
-	Confirmations []Outcome `json:"confirmations,omitempty"`
+	Confirmations Outcomes `json:"confirmations,omitzero"`
 	// Pool are earlier runs of the same job, the newest first, if they are a baseline together with
 	// this one (gate.baseline.pool).
 	Pool []Job `json:"-"`
@@ -218,7 +218,7 @@ func summarize(plan Plan, trials Trials) (Job, []Group) {
 	var all Tally
 	agents, groups := map[string]*Tally{}, groupTallies{}
 	known := map[Experiment]int{}
-	job.Results = make([]Outcome, 0, min(len(own), trials.Len()))
+	job.Results.rows = make([]row, 0, min(len(own), trials.Len()))
 	for i, key := range own {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
@@ -238,8 +238,9 @@ func summarize(plan Plan, trials Trials) (Job, []Group) {
 		all.Add(*trial)
 		perAgent.Add(*trial)
 		groups.of(key).Add(*trial)
-		job.Results = append(job.Results, OutcomeOf(*trial))
-		job.ran(*trial, known)
+		o := OutcomeOf(*trial)
+		o.Experiment = job.ran(*trial, known)
+		job.Results.Append(o)
 		job.note(*trial)
 		if trial.Error != nil {
 			job.Errors[trial.Error.Type]++
@@ -253,7 +254,7 @@ func summarize(plan Plan, trials Trials) (Job, []Group) {
 		}
 		agents[trial.Agent].Add(*trial)
 		groups.of(trial.Key).Add(*trial)
-		job.Confirmations = append(job.Confirmations, OutcomeOf(*trial))
+		job.Confirmations.Append(OutcomeOf(*trial))
 		job.note(*trial)
 	}
 	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
@@ -263,7 +264,7 @@ func summarize(plan Plan, trials Trials) (Job, []Group) {
 	job.Summary = all.Summary(plan.Metrics)
 	job.CostsAtLeast = job.Costs.AtLeast()
 	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
-	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
+	job.Results.Sort()
 	slices.SortFunc(job.Skipped, Key.Compare)
 	counts := counted.sorted()
 	job.PassK = passK(counts)
@@ -288,7 +289,7 @@ func begun(plan Plan) Job {
 		StartedAt:      plan.StartedAt,
 		EndedAt:        plan.StartedAt,
 		Agents:         map[string]Summary{},
-		Results:        []Outcome{},
+		Results:        OutcomesOf(),
 		Errors:         map[ErrorType]int{},
 		Skipped:        []Key{},
 		NotAffected:    plan.NotAffected,

@@ -35,7 +35,7 @@ func TestCostsThatAreNotKnownInFullAreLowerBounds(t *testing.T) {
 	if len(job.CostsAtLeast) != 1 || job.CostsAtLeast[0] != "model" {
 		t.Errorf("parts that are lower bounds: %v", job.CostsAtLeast)
 	}
-	if got := Summarize(Plan{JobName: "j", Trials: plan.Trials[:1]}, trials[:1]); got.TotalCostAtLeast || got.Results[0].CostAtLeast {
+	if got := Summarize(Plan{JobName: "j", Trials: plan.Trials[:1]}, trials[:1]); got.TotalCostAtLeast || got.Results.At(0).CostAtLeast {
 		t.Errorf("exact costs are lower bounds: %+v", got)
 	}
 	data, err := json.Marshal(job)
@@ -43,10 +43,10 @@ func TestCostsThatAreNotKnownInFullAreLowerBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, err := ParseJob("result.json", data)
-	if err != nil || read.TotalCost != job.TotalCost || !read.Agents["b"].TotalCost.AtLeast() || !read.Results[1].Cost.AtLeast() || read.Results[0].Cost.AtLeast() || !read.Costs.Model.AtLeast() {
+	if err != nil || read.TotalCost != job.TotalCost || !read.Agents["b"].TotalCost.AtLeast() || !read.Results.At(1).Cost.AtLeast() || read.Results.At(0).Cost.AtLeast() || !read.Costs.Model.AtLeast() {
 		t.Errorf("%v, read %+v", err, read)
 	}
-	if _, known := read.Results[1].KnownCost().Reported(); known {
+	if _, known := read.Results.At(1).KnownCost().Reported(); known {
 		t.Error("a lower bound counts in comparisons")
 	}
 	if d := Compare(job, job); !d.Overall.Base.CostAtLeast || !d.Overall.Delta().CostAtLeast {

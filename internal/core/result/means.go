@@ -1,5 +1,7 @@
 package result
 
+import "iter"
+
 // Means collects the numbers of trials, for their means per trial. Jobs are compared by means,
 // because they may have different numbers of attempts. The zero value has no trials.
 type Means struct {
@@ -14,10 +16,10 @@ type Means struct {
 }
 
 // MeansOf returns the numbers of outcomes.
-func MeansOf(outcomes []*Outcome) *Means {
+func MeansOf(outcomes iter.Seq[Outcome]) *Means {
 	m := &Means{}
-	for _, o := range outcomes {
-		m.Add(*o)
+	for o := range outcomes {
+		m.Add(o)
 	}
 	return m
 }

@@ -30,7 +30,7 @@ func TestMeanCosts(t *testing.T) {
 		var j Job
 		for i, c := range costs {
 			try(&j, Key{Agent: "a", Dataset: "d", Task: string(rune('a' + i)), Attempt: 1}, 1)
-			j.Results[i].Cost = c
+			j.Results.Change(i, func(o *Outcome) { o.Cost = c })
 		}
 		return j
 	}
@@ -55,12 +55,12 @@ func TestMeanCosts(t *testing.T) {
 func TestDurationsOfVerifyDoNotCompare(t *testing.T) {
 	var base Job
 	try(&base, Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, 1)
-	trial := Trial{Key: base.Results[0].Key, Reward: new(1.0), Reverified: &Reverified{}, Durations: Durations{TotalSec: 0.1}}
-	if g := Compare(base, Job{Results: []Outcome{OutcomeOf(trial)}}).Overall; g.Base.DurationSec != nil || g.Head.DurationSec != nil || g.Delta().DurationSec != nil {
+	trial := Trial{Key: base.Results.At(0).Key, Reward: new(1.0), Reverified: &Reverified{}, Durations: Durations{TotalSec: 0.1}}
+	if g := Compare(base, Job{Results: OutcomesOf(OutcomeOf(trial))}).Overall; g.Base.DurationSec != nil || g.Head.DurationSec != nil || g.Delta().DurationSec != nil {
 		t.Errorf("%+v", g)
 	}
 	trial.Reverified.OnlyJudges = true // the duration is that of the earlier trial, and of the judges
-	if g := Compare(base, Job{Results: []Outcome{OutcomeOf(trial)}}).Overall; g.Delta().DurationSec == nil {
+	if g := Compare(base, Job{Results: OutcomesOf(OutcomeOf(trial))}).Overall; g.Delta().DurationSec == nil {
 		t.Errorf("rejudged: %+v", g)
 	}
 }

@@ -35,7 +35,7 @@ func (j *Job) Partial() string {
 	switch {
 	case j.Shard != nil:
 		return "it is only shard " + j.Shard.String()
-	case j.SkippedTrials > 0 || j.Cancelled || len(j.Results) == 0:
+	case j.SkippedTrials > 0 || j.Cancelled || j.Results.Len() == 0:
 		return "it is incomplete"
 	case j.Rounds != nil && len(j.Rounds.NotNeeded) > 0:
 		return "it ended early"
@@ -55,13 +55,13 @@ func (j *Job) DiffersFrom(newer *Job) string {
 	if !JudgeAlike(j.RolloutVersion, newer.RolloutVersion) {
 		return "it is of another version of Rollout"
 	}
-	mine, others := sortedResults(j), sortedResults(newer)
-	if len(mine) != len(others) {
+	mine, others := j.Results.Sorted(), newer.Results.Sorted()
+	if mine.Len() != others.Len() {
 		return "it has other tasks, agents or attempts"
 	}
 	known := map[string]bool{} // agents
-	for i, o := range mine {
-		p := others[i]
+	for i, o := range mine.All() {
+		p := others.At(i)
 		switch {
 		case o.Key != p.Key:
 			return "it has other tasks, agents or attempts"
@@ -77,21 +77,12 @@ func (j *Job) DiffersFrom(newer *Job) string {
 		}
 		known[o.Agent] = known[o.Agent] || ok && also
 	}
-	for _, o := range mine {
+	for _, o := range mine.All() {
 		if !known[o.Agent] && j.PlanDigest != newer.PlanDigest {
 			return "its agents, tasks or configuration differ"
 		}
 	}
 	return ""
-}
-
-// sortedResults returns the results by key.
-func sortedResults(j *Job) []Outcome {
-	order := func(a, b Outcome) int { return a.Key.Compare(b.Key) }
-	if slices.IsSortedFunc(j.Results, order) {
-		return j.Results
-	}
-	return slices.SortedFunc(slices.Values(j.Results), order)
 }
 
 // addPool adds the attempts of earlier runs to those of the newest.
@@ -124,7 +115,6 @@ func together(runs []*Attempts) Attempts {
 		all.Total += r.Total
 		all.Rewards = slices.Concat(all.Rewards, r.Rewards)
 		all.Scores = slices.Concat(all.Scores, r.Scores)
-		all.Scored = slices.Concat(all.Scored, r.Scored)
 		all.Errors = slices.Concat(all.Errors, r.Errors)
 		all.Passed += r.Passed
 		all.Failed += r.Failed

@@ -30,23 +30,23 @@ func experimentOf(t Trial) (e Experiment, ok bool) {
 	return Experiment{t.AgentDigest, t.ConfigDigest, t.TaskFormat, at.Provider, at.Image, at.ImageID}, true
 }
 
-// ran notes in the last of the results what its trial ran. known has the numbers of the job's
+// ran returns the number of what a trial ran, for its outcome. known has the numbers of the job's
 // experiments.
-func (j *Job) ran(t Trial, known map[Experiment]int) {
+func (j *Job) ran(t Trial, known map[Experiment]int) int {
 	e, ok := experimentOf(t)
 	if !ok {
-		return
+		return 0
 	}
 	if known[e] == 0 {
 		j.Experiments = append(j.Experiments, e)
 		known[e] = len(j.Experiments)
 	}
-	j.Results[len(j.Results)-1].Experiment = known[e]
+	return known[e]
 }
 
 // checkExperiments returns an error for what no run writes.
 func (j *Job) checkExperiments() error {
-	for _, o := range j.Results {
+	for _, o := range j.Results.All() {
 		if o.Experiment < 0 || o.Experiment > len(j.Experiments) {
 			return fmt.Errorf("a result names experiment %d of %d", o.Experiment, len(j.Experiments))
 		}

@@ -59,7 +59,8 @@ func streamJob(f io.Reader, path string, size int64) (job Job, ok bool) {
 	if err != nil || bounded.Unmarshal(rest, &job) != nil {
 		return Job{}, false
 	}
-	if len(list.all) > 0 {
+	if list.all.Len() > 0 {
+		list.all.index = nil
 		job.Results = list.all
 	}
 	if job.restore(path) != nil {
@@ -82,24 +83,25 @@ func (c *counter) Read(p []byte) (int, error) {
 
 // outcomeList collects the results of a file of size bytes.
 type outcomeList struct {
-	size  int64
-	in    *counter
-	all   []Outcome
-	names map[string]string // each text once
+	size int64
+	in   *counter
+	all  Outcomes
+	// names has each text once: agents share the names and digests of tasks.
+	names map[string]string
 }
 
 func (l *outcomeList) add(decode func(into any) error) error {
-	if len(l.all) == cap(l.all) {
-		l.all = slices.Grow(l.all, l.more())
+	if n := len(l.all.rows); n == cap(l.all.rows) {
+		l.all.rows = slices.Grow(l.all.rows, l.more())
 	}
-	l.all = append(l.all, Outcome{})
-	last := &l.all[len(l.all)-1]
-	if err := decode(last); err != nil {
+	var o Outcome
+	if err := decode(&o); err != nil {
 		return err
 	}
-	for _, text := range []*string{&last.Agent, &last.Dataset, &last.Task, &last.TaskDigest} {
+	for _, text := range []*string{&o.Agent, &o.Dataset, &o.Task, &o.TaskDigest} {
 		*text = l.shared(*text)
 	}
+	l.all.Append(o)
 	return nil
 }
 
@@ -117,7 +119,7 @@ func (l *outcomeList) shared(text string) string {
 // with short ones gets no more than bounded.Unmarshal would let it have.
 func (l *outcomeList) more() int {
 	const first = 1000
-	n := int64(len(l.all))
+	n := int64(l.all.Len())
 	if n < first || l.in.n <= 0 {
 		return first
 	}

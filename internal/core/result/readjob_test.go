@@ -18,7 +18,7 @@ func jobText(t *testing.T, results int) []byte {
 	t.Helper()
 	job := Job{JobName: "j", Agents: map[string]Summary{"a": {TotalCostAtLeast: true}}, Skipped: []Key{}, Experiments: []Experiment{{Image: "i"}}, Errors: map[ErrorType]int{}}
 	for i := range results {
-		job.Results = append(job.Results, Outcome{
+		job.Results.Append(Outcome{
 			Key: Key{Agent: "a", Dataset: "d", Task: fmt.Sprint("task-", i/5), Attempt: i%5 + 1}, Reward: new(float64(i % 2)), Cost: Dollars(0.25),
 			CostAtLeast: i%3 == 0, TaskDigest: fmt.Sprint("sha256:", i/5), StartedAt: time.Date(2026, 1, 2, 3, 4, i%60, 0, time.UTC), Experiment: i % 2,
 		})
@@ -96,8 +96,8 @@ func TestAResultThatIsAPipeIsRead(t *testing.T) {
 		_ = w.Close()
 	}()
 	path := fmt.Sprint("/dev/fd/", r.Fd())
-	if got, err := readJob(path); err != nil || len(got.Results) != 20 {
-		t.Errorf("%d results, %v", len(got.Results), err)
+	if got, err := readJob(path); err != nil || got.Results.Len() != 20 {
+		t.Errorf("%d results, %v", got.Results.Len(), err)
 	}
 }
 
@@ -112,15 +112,15 @@ func TestALargeResultTakesTheMemoryOfItsOutcomes(t *testing.T) {
 	job, ok := streamJob(in, "result.json", int64(len(text)))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if !ok || len(job.Results) != results {
-		t.Fatalf("%d results", len(job.Results))
+	if !ok || job.Results.Len() != results {
+		t.Fatalf("%d results", job.Results.Len())
 	}
-	size := int(unsafe.Sizeof(Outcome{}))
-	if n := cap(job.Results); n > results*11/10 {
+	size := int(unsafe.Sizeof(row{}))
+	if n := cap(job.Results.rows); n > results*11/10 {
 		t.Errorf("there is room for %d results", n)
 	}
-	// A reward and a fifth of two texts are all that an outcome has besides itself.
-	if took := int(after.HeapAlloc - before.HeapAlloc); took > results*(size*11/10+64) {
+	// A fifth of a task, with two texts, is all that an outcome has besides its row.
+	if took := int(after.HeapAlloc - before.HeapAlloc); took > results*(size*11/10+50) {
 		t.Errorf("%d results of %d bytes take %d", results, size, took)
 	}
 	runtime.KeepAlive(job)

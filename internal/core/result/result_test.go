@@ -109,7 +109,7 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("it took %v s and ended at %v", job.TotalDurationSec, job.EndedAt)
 	}
 	var order []Key
-	for _, r := range job.Results {
+	for _, r := range job.Results.All() {
 		order = append(order, r.Key)
 	}
 	if want := []Key{a1, a2, a3, b1}; !slices.Equal(order, want) {

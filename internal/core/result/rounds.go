@@ -57,7 +57,7 @@ func (l *LookedAt) String() string {
 func ResultsDigest(j Job) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q\n", j.JobName, j.PlanDigest, j.StartedAt.UTC().Format(time.RFC3339Nano))
-	for _, o := range j.Results {
+	for _, o := range j.Results.All() {
 		reward := "none"
 		if o.Reward != nil {
 			reward = strconv.FormatFloat(*o.Reward, 'g', -1, 64)
@@ -115,12 +115,12 @@ func (r *Rounds) Sentence(ofBaseline int) string {
 func EndedEarly(base *Job, head Job) string {
 	n := 0
 	if base != nil && base.Beside.baselineOf(head) && base.Rounds != nil {
-		own := make(map[Key]Outcome, len(head.Results))
-		for _, o := range head.Results {
+		own := make(map[Key]Outcome, head.Results.Len())
+		for _, o := range head.Results.All() {
 			own[o.Key] = o
 		}
 		shared := map[string]bool{} // agents whose trials ran once, for both
-		for _, o := range base.Results {
+		for _, o := range base.Results.All() {
 			shared[o.Agent] = shared[o.Agent] || o.Reused && o.SameTrial(own[o.Key])
 		}
 		n = base.Rounds.CountNotNeeded(shared)

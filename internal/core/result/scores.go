@@ -127,7 +127,7 @@ type ScoreDiff struct {
 // the judge that gave them, or "changed" if several judges did.
 func (a Attempts) ScoresOf(name string) (scores []float64, judge string) {
 	first := true
-	for _, o := range a.Scored {
+	for o := range a.Scored() {
 		s, ok := o.Scores[name]
 		if !ok || s.Score == nil {
 			continue
@@ -156,7 +156,7 @@ func scoreDiffs(tasks []TaskDiff) []ScoreDiff {
 	names := map[string]bool{}
 	for _, t := range tasks {
 		for _, side := range []*Attempts{t.Base, t.Head} {
-			for _, o := range side.Scored {
+			for o := range side.Scored() {
 				for name, s := range o.Scores {
 					if s.Group {
 						continue

@@ -19,8 +19,8 @@ func takenOver(base, head Job) map[Key]bool {
 	if head.ReusedTrials == 0 {
 		return nil
 	}
-	own := make(map[Key]Outcome, len(base.Results))
-	for _, o := range base.Results {
+	own := make(map[Key]Outcome, base.Results.Len())
+	for _, o := range base.Results.All() {
 		own[o.Key] = o
 	}
 	out, ran := map[Key]bool{}, map[Key]Experiment{}
@@ -33,10 +33,10 @@ func takenOver(base, head Job) map[Key]bool {
 		}
 		ran[key] = e
 	}
-	for _, o := range base.Results {
+	for _, o := range base.Results.All() {
 		see(base, o)
 	}
-	for _, o := range head.Results {
+	for _, o := range head.Results.All() {
 		see(head, o)
 		if o.Reused && o.SameTrial(own[o.Key]) {
 			out[o.Unnumbered()] = true

@@ -216,8 +216,8 @@ func usageDiff(base, head []*Attempts) *UsageDiff {
 	both := func(of func(*Outcome) (float64, bool)) (b, h *float64) {
 		var before, after []float64
 		for i := range base {
-			x, okX := meanOf(base[i].Scored, of)
-			y, okY := meanOf(head[i].Scored, of)
+			x, okX := meanOf(base[i], of)
+			y, okY := meanOf(head[i], of)
 			if okX && okY {
 				before, after = append(before, x), append(after, y)
 			}
@@ -265,7 +265,7 @@ func UsageOf(tasks []*Attempts) *UsageMeans {
 func countUsages(tasks []*Attempts) UsageMeans {
 	m := UsageMeans{Models: []string{}}
 	for _, t := range tasks {
-		for _, o := range t.Scored {
+		for o := range t.Scored() {
 			m.Trials++
 			if _, ok := o.KnownCost().Reported(); !ok {
 				m.UnknownCosts++
@@ -285,12 +285,12 @@ func countUsages(tasks []*Attempts) UsageMeans {
 	return m
 }
 
-// meanOf returns the mean of the numbers that are known; ok is false if none is.
-func meanOf(outcomes []*Outcome, of func(*Outcome) (float64, bool)) (mean float64, ok bool) {
+// meanOf returns the mean of the numbers of scored attempts that are known; ok is false if none is.
+func meanOf(a *Attempts, of func(*Outcome) (float64, bool)) (mean float64, ok bool) {
 	var few [fewAttempts]float64
 	values := few[:0]
-	for _, o := range outcomes {
-		if v, ok := of(o); ok {
+	for o := range a.Scored() {
+		if v, ok := of(&o); ok {
 			values = append(values, v)
 		}
 	}

@@ -143,16 +143,15 @@ func restoreBoundsOfJob(j *Job) {
 		j.Agents[name] = s
 	}
 	j.Summary.restoreBounds()
-	for _, list := range [][]Outcome{j.Results, j.Confirmations} {
-		for i := range list {
-			o := &list[i]
+	for _, list := range []*Outcomes{&j.Results, &j.Confirmations} {
+		list.changeCosts(func(o *Outcome) {
 			if o.Usage != nil { // results of earlier versions have no CostAtLeast
 				_, known := o.Usage.Cost.Reported()
 				o.CostAtLeast = o.CostAtLeast || !known
 			}
 			o.Cost, o.JudgeCost = o.Cost.boundIf(o.CostAtLeast), o.JudgeCost.boundIf(o.JudgeCostAtLeast)
 			o.CostAtLeast = o.Cost.AtLeast()
-		}
+		})
 	}
 	for _, part := range j.CostsAtLeast {
 		switch part {
@@ -203,9 +202,7 @@ func forgetUnsaidOfJob(j *Job) {
 		s.TotalCost = unlessZero(s.TotalCost)
 		j.Agents[name] = s
 	}
-	for _, list := range [][]Outcome{j.Results, j.Confirmations} {
-		for i := range list {
-			list[i].Cost = unlessZero(list[i].Cost)
-		}
+	for _, list := range []*Outcomes{&j.Results, &j.Confirmations} {
+		list.changeCosts(func(o *Outcome) { o.Cost = unlessZero(o.Cost) })
 	}
 }

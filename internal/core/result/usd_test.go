@@ -94,7 +94,7 @@ func TestOldFilesStayReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	job, _, err := ReadJob(path)
-	if err != nil || job.TotalCost != (USD{}) || job.Agents["a"].TotalCost != (USD{}) || job.Results[0].Cost != (USD{}) || job.Results[1].Cost != Dollars(2) {
+	if err != nil || job.TotalCost != (USD{}) || job.Agents["a"].TotalCost != (USD{}) || job.Results.At(0).Cost != (USD{}) || job.Results.At(1).Cost != Dollars(2) {
 		t.Errorf("%+v (%v)", job, err)
 	}
 }

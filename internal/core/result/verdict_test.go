@@ -32,7 +32,7 @@ func TestAVerdictCountsForTheResultItJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff := Compare(Job{JobName: "base", Results: []Outcome{}}, Job{JobName: "head"})
+	diff := Compare(Job{JobName: "base", Results: OutcomesOf()}, Job{JobName: "head"})
 	made := Verdict[decision]{
 		JudgedAt: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), ResultDigest: digest, Passed: true, Gate: decision{"pass"}, Comparison: ComparisonOf(&diff),
 	}
@@ -114,10 +114,10 @@ func TestAVerdictHasRowsOfBaseAndHead(t *testing.T) {
 	one, zero := new(1.0), new(0.0)
 	withUsage := outcome("x", 1, one, "")
 	withUsage.Cost, withUsage.Usage = Dollars(2).LowerBound(), &OutcomeUsage{Turns: 3, InputTokens: new(int64(7))}
-	base := Job{Results: []Outcome{withUsage, outcome("y", 1, zero, ""), outcome("z", 1, one, "")}}
-	head := Job{Results: []Outcome{outcome("x", 1, zero, ""), outcome("x", 2, nil, AgentExecutionTimeout), outcome("y", 1, one, ""), outcome("w", 1, nil, EnvironmentLost)}}
+	base := Job{Results: OutcomesOf(withUsage, outcome("y", 1, zero, ""), outcome("z", 1, one, ""))}
+	head := Job{Results: OutcomesOf(outcome("x", 1, zero, ""), outcome("x", 2, nil, AgentExecutionTimeout), outcome("y", 1, one, ""), outcome("w", 1, nil, EnvironmentLost))}
 	for i := range 2 * maxComparedTasks {
-		head.Results = append(head.Results, outcome(fmt.Sprintf("new-%0100d", i), 1, one, ""))
+		head.Results.Append(outcome(fmt.Sprintf("new-%0100d", i), 1, one, ""))
 	}
 	diff := Compare(base, head)
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, ResultFile), []byte("{}\n"), 0o600), WriteVerdict(dir, Verdict[decision]{ResultDigest: digestOf(t, "{}\n"), Comparison: ComparisonOf(&diff)})); err != nil {

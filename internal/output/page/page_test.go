@@ -86,7 +86,7 @@ func TestRowsOfAStoredVerdict(t *testing.T) {
 		return reporttest.Spec{Agent: "a", Dataset: "d", Task: task, Reward: &reward, Seconds: 10, Cost: 0.25, Usage: &result.Usage{Turns: 3}}
 	}
 	in, base := reporttest.Make("now", []reporttest.Spec{at("one", 0), at("new", 1)}), reporttest.Make("then", []reporttest.Spec{at("one", 1)})
-	base.Job.Results[0].Cost, base.Job.Results[0].DurationSec, base.Job.Results[0].Usage = result.USD{}, 20, nil
+	base.Job.Results.Change(0, func(o *result.Outcome) { o.Cost, o.DurationSec, o.Usage = result.USD{}, 20, nil })
 	diff := result.Compare(base.Job, in.Job)
 	in.Stored = result.ComparisonOf(&diff)
 	p := fullPage(t, in)

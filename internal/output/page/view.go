@@ -393,8 +393,8 @@ func row(c report.Case, stored *result.ComparedTask, hrefs map[result.Key]string
 	}
 	if c.Diff != nil && c.Diff.Base != nil && c.Diff.Change != result.Changed { // those of another task do not compare
 		b := c.Diff.Base
-		for _, o := range b.Scored {
-			base.Add(*o)
+		for o := range b.Scored() {
+			base.Add(o)
 		}
 		base.Rewards = b.Scores
 		if c.Diff.Comparable() { // both alike: a lost attempt has reward 0

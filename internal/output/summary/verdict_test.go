@@ -13,8 +13,8 @@ func changed(task string, reward float64) result.Outcome {
 }
 
 func TestVerdictListsChangesAndReasons(t *testing.T) {
-	base := result.Job{Results: []result.Outcome{changed("breaks", 1), changed("mends", 0), changed("stays", 1)}}
-	head := result.Job{Results: []result.Outcome{changed("breaks", 0), changed("mends", 1), changed("stays", 1)}}
+	base := result.Job{Results: result.OutcomesOf(changed("breaks", 1), changed("mends", 0), changed("stays", 1))}
+	head := result.Job{Results: result.OutcomesOf(changed("breaks", 0), changed("mends", 1), changed("stays", 1))}
 	diff := result.Compare(base, head)
 	var b strings.Builder
 	WriteVerdict(&b, VerdictInput{
@@ -55,7 +55,7 @@ Note: no comment
 
 func TestVerdictContainsNoCommand(t *testing.T) {
 	evil := "\x1b[31m " + strings.Repeat("x", 70) + " ::error::owned ##[error]owned \u202e"
-	diff := result.Compare(result.Job{}, result.Job{Results: []result.Outcome{changed(evil, 1)}})
+	diff := result.Compare(result.Job{}, result.Job{Results: result.OutcomesOf(changed(evil, 1))})
 	var b strings.Builder
 	WriteVerdict(&b, VerdictInput{
 		Verdict: gate.Verdict{

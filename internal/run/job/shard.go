@@ -193,7 +193,7 @@ func TimingsOf(job result.Job) Timings {
 		n     int
 	}
 	sums := map[result.Key]sum{}
-	for _, o := range job.Results {
+	for _, o := range job.Results.All() {
 		if o.Error == result.Cancelled || o.DurationSec < 0 {
 			continue
 		}

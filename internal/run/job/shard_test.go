@@ -236,13 +236,13 @@ func TestTimingsOf(t *testing.T) {
 	key := func(task string, n int) result.Key {
 		return result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: n}
 	}
-	timings := TimingsOf(result.Job{Results: []result.Outcome{
+	timings := TimingsOf(result.Job{Results: result.OutcomesOf([]result.Outcome{
 		{Key: key("mean", 1), DurationSec: 2},
 		{Key: key("mean", 2), DurationSec: 4},
 		{Key: key("cut short", 1), DurationSec: 1, Error: result.Cancelled},
 		{Key: key("endless", 1), DurationSec: 1e300},
 		{Key: key("negative", 1), DurationSec: -1},
-	}})
+	}...)})
 	want := Timings{key("mean", 0): 3 * time.Second, key("endless", 0): longestTiming}
 	if !maps.Equal(timings, want) {
 		t.Errorf("got %v, want %v", timings, want)

@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,7 +23,8 @@ type digest = [sha256.Size]byte
 // between machines, and a merge relies on its results. text is the result.json of job, which is
 // about to be written.
 func (t *Tree) writeSums(job result.Job, text []byte) error {
-	outcomes := slices.Concat(job.Results, job.Confirmations)
+	outcomes := job.Results.Clone()
+	outcomes.AppendAll(job.Confirmations)
 	results, err := t.resultDigests(outcomes)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (t *Tree) writeSums(job result.Job, text []byte) error {
 		}
 	}
 	writeSum(&out, sha256.Sum256(text), result.ResultFile)
-	for i, o := range outcomes {
+	for i, o := range outcomes.All() {
 		if results[i] != (digest{}) {
 			writeSum(&out, results[i], path.Join(o.Dir(), result.ResultFile))
 		}
@@ -50,11 +50,11 @@ func (t *Tree) writeSums(job result.Job, text []byte) error {
 
 // resultDigests returns the digests of trials' result files, in their order; the zero digest for a
 // file that is missing.
-func (t *Tree) resultDigests(outcomes []result.Outcome) ([]digest, error) {
-	digests := make([]digest, len(outcomes))
+func (t *Tree) resultDigests(outcomes result.Outcomes) ([]digest, error) {
+	digests := make([]digest, outcomes.Len())
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some wait for the disk
-	for i, o := range outcomes {
+	for i, o := range outcomes.All() {
 		group.Go(func() error {
 			text, err := nofollow.ReadFile(filepath.Join(t.TrialDir(o.Key), result.ResultFile), result.MaxTrialFile)
 			if err == nil {

@@ -38,7 +38,7 @@ func (a *acted) wantTrials(tasks ...string) {
 	job, _, err := result.ReadJob(filepath.Join(a.artifact("rollout-job"), "rollout/result.json"))
 	must(a.t, err)
 	got, want := map[string]bool{}, map[string]bool{}
-	for _, o := range job.Results {
+	for _, o := range job.Results.All() {
 		got[o.Key.Task] = true
 	}
 	for _, task := range tasks {

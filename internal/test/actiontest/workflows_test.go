@@ -120,7 +120,7 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 	}
 	confirmed, _, err := result.ReadJob(filepath.Join(report, "rollout/result.json"))
 	must(t, err)
-	if confirmed.TotalTrials != 5 || confirmed.ConfirmationTrials != 10 || len(confirmed.Results) != 5 {
+	if confirmed.TotalTrials != 5 || confirmed.ConfirmationTrials != 10 || confirmed.Results.Len() != 5 {
 		t.Errorf("the job is %+v", confirmed.Summary)
 	}
 	if strings.Contains(push.said("shard 1/4")+worse.said("shard 1/4"), "model-secret") {

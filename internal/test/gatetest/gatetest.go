@@ -118,7 +118,7 @@ func (w *Pair) Confirm(rng *rand.Rand, planned result.PlannedConfirmation) {
 		for n, r := range w.suite.rewards(rng, w.chances[key], planned.Attempts, &first) {
 			o := result.Outcome{Key: key, Reward: &r, TaskDigest: "sha256:1"}
 			o.Attempt = 1000 + n
-			w.Head.Confirmations = append(w.Head.Confirmations, o)
+			w.Head.Confirmations.Append(o)
 			if r == 1 {
 				break
 			}
@@ -168,7 +168,7 @@ func (w *Pair) ConfirmBeside(rng *rand.Rand, planned result.PlannedConfirmation,
 			}{{&w.Head, head[n]}, {&w.Base, base[n]}} {
 				o := result.Outcome{Key: key, Reward: &side.reward, TaskDigest: "sha256:1"}
 				o.Attempt = 1000 + n
-				side.job.Confirmations = append(side.job.Confirmations, o)
+				side.job.Confirmations.Append(o)
 			}
 			if passes[n] < 1 {
 				failed++
@@ -187,7 +187,7 @@ func (s Suite) add(rng *rand.Rand, job *result.Job, key result.Key, rewards []fl
 		if r < 1 && s.Crashed > 0 && rng.Float64() < s.Crashed {
 			o.Reward, o.Error = nil, result.AgentExecutionTimeout
 		}
-		job.Results = append(job.Results, o)
+		job.Results.Append(o)
 	}
 	job.TotalTrials += len(rewards)
 }

@@ -13,8 +13,8 @@ import (
 // ran; files of earlier versions have none. The file is untrusted: names in it select nothing but
 // trials of the new job, and numbers that no trial can have make a result unreadable.
 func FromJob(label string, job result.Job) (s Source, known int) {
-	s = Source{Label: label, Job: job.JobName, outcomes: make(map[result.Key]*result.Trial, len(job.Results))}
-	for _, o := range job.Results {
+	s = Source{Label: label, Job: job.JobName, outcomes: make(map[result.Key]*result.Trial, job.Results.Len())}
+	for _, o := range job.Results.All() {
 		if _, there := s.outcomes[o.Key]; there {
 			continue // the first of each key counts
 		}

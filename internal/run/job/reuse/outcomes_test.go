@@ -58,32 +58,39 @@ func TestOldAndHostileResultsAreNotTakenOver(t *testing.T) {
 	}{
 		"an older version": {func(*result.Job) {}, NoDigests},
 		"another agent": {func(j *result.Job) {
-			j.Results[0].Experiment, j.Experiments = 1, []result.Experiment{{AgentDigest: "x", ConfigDigest: "sha256:c", Image: "i"}}
+			j.Results.Change(0, func(o *result.Outcome) { o.Experiment = 1 })
+			j.Experiments = []result.Experiment{{AgentDigest: "x", ConfigDigest: "sha256:c", Image: "i"}}
 		}, OtherAgent},
 		"a digest that is none": {func(j *result.Job) {
-			j.Results[0].Experiment, j.Experiments = 1, []result.Experiment{{AgentDigest: "../\x1b[31m", ConfigDigest: strings.Repeat("x", 1<<20), Image: "i"}}
+			j.Results.Change(0, func(o *result.Outcome) { o.Experiment = 1 })
+			j.Experiments = []result.Experiment{{AgentDigest: "../\x1b[31m", ConfigDigest: strings.Repeat("x", 1<<20), Image: "i"}}
 		}, OtherAgent},
 		"another task's digest": {func(j *result.Job) {
-			j.Results[0].TaskDigest = "sha256:"
-			j.Results[0].Experiment, j.Experiments = 1, []result.Experiment{{AgentDigest: same.Digests.Agents[spec.Agent.Name], ConfigDigest: "sha256:c", Image: "i"}}
+			j.Results.Change(0, func(o *result.Outcome) { o.TaskDigest = "sha256:" })
+			j.Results.Change(0, func(o *result.Outcome) { o.Experiment = 1 })
+			j.Experiments = []result.Experiment{{AgentDigest: same.Digests.Agents[spec.Agent.Name], ConfigDigest: "sha256:c", Image: "i"}}
 		}, OtherTask},
-		"no digest of the task":     {func(j *result.Job) { j.Results[0].TaskDigest = "" }, NoDigests},
-		"a reward that is none":     {func(j *result.Job) { j.Results[0].Reward = new(math.NaN()) }, Unreadable},
-		"a reward without end":      {func(j *result.Job) { j.Results[0].Reward = new(math.Inf(1)) }, Unreadable},
-		"a time before it began":    {func(j *result.Job) { j.Results[0].DurationSec = -1 }, Unreadable},
-		"a time of ages":            {func(j *result.Job) { j.Results[0].DurationSec = 1e308 }, Unreadable},
-		"an image of ages":          {func(j *result.Job) { j.Results[0].ImageSec = 1e308 }, Unreadable},
-		"a cost below nothing":      {func(j *result.Job) { j.Results[0].Cost = result.Dollars(-1) }, Unreadable},
-		"a year that JSON has not":  {func(j *result.Job) { j.Results[0].StartedAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC) }, Unreadable},
-		"names that lead elsewhere": {func(j *result.Job) { j.Results[0].Task = "../../" + j.Results[0].Task + "\x1b[31m" }, NoResult},
-		"the first of two counts": {func(j *result.Job) {
-			bad := j.Results[0]
-			bad.DurationSec = -1
-			j.Results = []result.Outcome{bad, j.Results[0]}
+		"no digest of the task":  {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.TaskDigest = "" }) }, NoDigests},
+		"a reward that is none":  {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.Reward = new(math.NaN()) }) }, Unreadable},
+		"a reward without end":   {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.Reward = new(math.Inf(1)) }) }, Unreadable},
+		"a time before it began": {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.DurationSec = -1 }) }, Unreadable},
+		"a time of ages":         {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.DurationSec = 1e308 }) }, Unreadable},
+		"an image of ages":       {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.ImageSec = 1e308 }) }, Unreadable},
+		"a cost below nothing":   {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.Cost = result.Dollars(-1) }) }, Unreadable},
+		"a year that JSON has not": {func(j *result.Job) {
+			j.Results.Change(0, func(o *result.Outcome) { o.StartedAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC) })
 		}, Unreadable},
-		"a number out of range": {func(j *result.Job) { j.Results[0].Experiment = 7 }, NoDigests},
+		"names that lead elsewhere": {func(j *result.Job) {
+			j.Results.Change(0, func(o *result.Outcome) { o.Task = "../../" + o.Task + "\x1b[31m" })
+		}, NoResult},
+		"the first of two counts": {func(j *result.Job) {
+			bad := j.Results.At(0)
+			bad.DurationSec = -1
+			j.Results = result.OutcomesOf(bad, j.Results.At(0))
+		}, Unreadable},
+		"a number out of range": {func(j *result.Job) { j.Results.Change(0, func(o *result.Outcome) { o.Experiment = 7 }) }, NoDigests},
 	} {
-		base := result.Job{JobName: "main", Results: []result.Outcome{o}}
+		base := result.Job{JobName: "main", Results: result.OutcomesOf(o)}
 		c.change(&base)
 		source, _ := FromJob("main", base)
 		if r, err := Find(t.Context(), []Source{source}, []trial.Spec{spec}, same); err != nil || r.Missed[c.want] != 1 {

@@ -138,7 +138,7 @@ func TestTrialIsTakenOverWithItsFiles(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	job := result.Summarize(plan, taken)
-	if job.ReusedTrials != 1 || job.TotalCost != (result.USD{}) || job.Costs.Model != (result.USD{}) || !job.Results[0].Reused || job.Results[0].Cost != result.Dollars(2) || job.Agents[spec.Key.Agent].ReusedTrials != 1 {
+	if job.ReusedTrials != 1 || job.TotalCost != (result.USD{}) || job.Costs.Model != (result.USD{}) || !job.Results.At(0).Reused || job.Results.At(0).Cost != result.Dollars(2) || job.Agents[spec.Key.Agent].ReusedTrials != 1 {
 		t.Errorf("the job is %+v", job.Summary)
 	}
 }
