@@ -63,30 +63,14 @@ func (r Reporter) Write(w io.Writer, in report.Input) error {
 	}
 	var b strings.Builder
 	for _, l := range []level{failure, warning, notice} {
-		writeLevel(&b, in, l, all[l], ordered(byLevel[l]), most)
+		writeLevel(&b, in, l, all[l], report.Ordered(byLevel[l]), most)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// ordered returns the cases with the problems first, in their own order.
-func ordered(cases []report.Case) []report.Case {
-	type name struct{ agent, dataset, task string }
-	out := report.Problems(cases)
-	seen := make(map[name]bool, len(out))
-	for _, c := range out {
-		seen[name{c.Agent, c.Dataset, c.Task}] = true
-	}
-	for _, c := range cases {
-		if !seen[name{c.Agent, c.Dataset, c.Task}] {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // writeLevel writes the annotations of one type: those of the job, then those of tasks.
-func writeLevel(b *strings.Builder, in report.Input, l level, jobs []annotation, cases []report.Case, most int) {
+func writeLevel(b *strings.Builder, in report.Input, l level, jobs []annotation, cases []*report.Case, most int) {
 	total := len(jobs) + len(cases)
 	room := most
 	if total > most {
@@ -96,7 +80,7 @@ func writeLevel(b *strings.Builder, in report.Input, l level, jobs []annotation,
 		if i < len(jobs) {
 			jobs[i].write(b)
 		} else {
-			taskAnnotation(in, l, cases[i-len(jobs)]).write(b)
+			taskAnnotation(in, l, *cases[i-len(jobs)]).write(b)
 		}
 	}
 	if total > most && most > 0 {
@@ -113,7 +97,7 @@ func jobAnnotations(in report.Input) map[level][]annotation {
 	for _, s := range in.Incomplete {
 		add(failure, "Rollout: something is missing", s)
 	}
-	if text := result.UnreachableText(in.Trials); text != "" {
+	if text := report.UnreachableText(in.Trials); text != "" {
 		add(failure, "Rollout: the provider did not answer", text)
 	}
 	failed := failure

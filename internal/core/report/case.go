@@ -191,52 +191,80 @@ func (c Case) FirstFailure() *result.Trial {
 	return failed.Unpack()
 }
 
+// WithCases returns the input with its cases, so that several reporters share them. Nothing else of
+// it may be changed afterwards, except what cases do not depend on: notes, files and links.
+func (in Input) WithCases() Input {
+	in.cases = Cases(in)
+	return in
+}
+
 // Cases returns a job's tasks for each agent, sorted by agent, dataset and task. Trials that the
-// plan does not name are ignored, as is a second result with the same key.
+// plan does not name are ignored, as is a second result with the same key. The list must not be
+// changed.
 func Cases(in Input) []Case {
-	type name struct{ agent, dataset, task string }
+	if in.cases != nil {
+		return in.cases
+	}
+	type name struct{ dataset, task string }
 	own := in.Plan.Own()
 	trials := result.Find(own, in.Trials)
-	paths, quarantined, diffs := map[name]string{}, map[name]*gate.Quarantined{}, map[name]*result.TaskDiff{}
+	paths, quarantined := map[name]string{}, map[name]*gate.Quarantined{}
 	for _, t := range in.Plan.Tasks {
-		paths[name{dataset: t.Dataset, task: t.Task}] = cleanPath(t.Path)
+		paths[name{t.Dataset, t.Task}] = cleanPath(t.Path)
 	}
 	for i, q := range in.Verdict.Quarantined {
-		quarantined[name{dataset: q.Dataset, task: q.Task}] = &in.Verdict.Quarantined[i]
-	}
-	if in.Diff != nil {
-		for i, d := range in.Diff.Tasks {
-			diffs[name{d.Agent, d.Dataset, d.Task}] = &in.Diff.Tasks[i]
-		}
+		quarantined[name{q.Dataset, q.Task}] = &in.Verdict.Quarantined[i]
 	}
 	confirmations := result.ConfirmedTasks(in.Job)
-	planned := map[name]int{}
-	for _, key := range own {
-		planned[name{key.Agent, key.Dataset, key.Task}]++
-	}
-	cases := make([]Case, 0, len(planned))
-	at := make(map[name]int, len(planned))
+	cases := []Case{}
+	at, of, planned := map[result.Key]int32{}, make([]int32, len(own)), []int{}
 	for k, key := range own {
-		n := name{key.Agent, key.Dataset, key.Task}
-		i, ok := at[n]
+		i, ok := at[key.Unnumbered()]
 		if !ok {
-			i = len(cases)
-			at[n] = i
-			task := name{dataset: key.Dataset, task: key.Task}
+			i = int32(len(cases))
+			at[key.Unnumbered()] = i
+			task := name{key.Dataset, key.Task}
 			cases = append(cases, Case{
 				Agent: key.Agent, Dataset: key.Dataset, Task: key.Task,
-				Path: paths[task], Diff: diffs[n], Quarantine: quarantined[task], Confirmation: confirmations[key.Unnumbered()],
-				Attempts: make([]Attempt, 0, planned[n]),
+				Path: paths[task], Quarantine: quarantined[task], Confirmation: confirmations[key.Unnumbered()],
 			})
+			planned = append(planned, 0)
 		}
-		cases[i].Attempts = append(cases[i].Attempts, Attempt{key.Attempt, trials[k]})
+		of[k] = i
+		planned[i]++
+	}
+	attempts := make([]Attempt, len(own)) // of all cases, one after the other
+	for i, n := range planned {
+		cases[i].Attempts, attempts = attempts[:0:n], attempts[n:]
+	}
+	for k, key := range own {
+		c := &cases[of[k]]
+		c.Attempts = append(c.Attempts, Attempt{key.Attempt, trials[k]})
 	}
 	for i := range cases {
 		slices.SortFunc(cases[i].Attempts, func(a, b Attempt) int { return cmp.Compare(a.Number, b.Number) })
 		cases[i].State, cases[i].sums = state(cases[i].Attempts), sumsOf(cases[i].Attempts)
 	}
 	slices.SortFunc(cases, compareCases)
+	addDiffs(cases, in.Diff)
 	return cases
+}
+
+// addDiffs adds to sorted cases how they differ from the baseline.
+func addDiffs(cases []Case, diff *result.Diff) {
+	if diff == nil {
+		return
+	}
+	next := 0
+	for i := range diff.Tasks { // in the same order
+		d := &diff.Tasks[i]
+		for next < len(cases) && compareCases(cases[next], Case{Agent: d.Agent, Dataset: d.Dataset, Task: d.Task}) < 0 {
+			next++
+		}
+		if c := next; c < len(cases) && cases[c].Agent == d.Agent && cases[c].Dataset == d.Dataset && cases[c].Task == d.Task {
+			cases[c].Diff = d
+		}
+	}
 }
 
 func compareCases(a, b Case) int {
@@ -287,8 +315,9 @@ func cleanPath(p string) string {
 }
 
 // Problems returns the cases that a reader should see first: those that got worse and those that
-// did not pass. The most important come first, those in quarantine last. cases is not changed.
-func Problems(cases []Case) []Case {
+// did not pass. The most important come first, those in quarantine last. They point into cases,
+// which is not changed.
+func Problems(cases []Case) []*Case {
 	type problem struct {
 		severity int
 		c        *Case
@@ -305,11 +334,26 @@ func Problems(cases []Case) []Case {
 		}
 		return compareCases(*a.c, *b.c)
 	})
-	problems := make([]Case, len(found))
+	problems := make([]*Case, len(found))
 	for i, p := range found {
-		problems[i] = *p.c
+		problems[i] = p.c
 	}
 	return problems
+}
+
+// Ordered returns all cases, the problems first, and the others in their own order.
+func Ordered(cases []Case) []*Case {
+	out := slices.Grow(Problems(cases), len(cases))
+	first := make(map[*Case]bool, len(out))
+	for _, c := range out {
+		first[c] = true
+	}
+	for i := range cases {
+		if c := &cases[i]; !first[c] {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Severities, the most severe first. A task in quarantine comes after all others.

@@ -53,6 +53,8 @@ type Input struct {
 	Notes []string
 	Links Links
 	Now   time.Time
+
+	cases []Case // see WithCases
 }
 
 // Links lead to more information. Each is an absolute URL or "".

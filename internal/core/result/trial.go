@@ -439,6 +439,9 @@ func (t Trial) Failed() bool {
 	return t.Reward == nil && t.Error != nil && t.Error.Type != EnvironmentTeardownFailed
 }
 
+// EndedUnreachable reports whether the trial ended with its provider (Error.Unreachable).
+func (t Trial) EndedUnreachable() bool { return t.Error != nil && t.Error.Unreachable }
+
 // Passed reports whether the reward is exactly 1. Source: specification, "pass_rate".
 func (t Trial) Passed() bool { return t.Reward != nil && *t.Reward == 1 }
 

@@ -321,18 +321,9 @@ func textOr(v *float64, format func(float64) string) string {
 
 // addRows adds the table of tasks, the most important first.
 func (p *Page) addRows(cases []report.Case, stored map[result.Key]*result.ComparedTask, hrefs map[result.Key]string, d detail) {
-	sorted := report.Problems(cases)
-	seen := map[[3]string]bool{}
-	for _, c := range sorted {
-		seen[[3]string{c.Agent, c.Dataset, c.Task}] = true
-	}
-	for _, c := range cases {
-		if !seen[[3]string{c.Agent, c.Dataset, c.Task}] {
-			sorted = append(sorted, c)
-		}
-	}
+	sorted := report.Ordered(cases)
 	for _, c := range sorted[:min(len(sorted), d.rows)] {
-		r := row(c, stored[result.Key{Agent: c.Agent, Dataset: c.Dataset, Task: c.Task}], hrefs, d.running)
+		r := row(*c, stored[result.Key{Agent: c.Agent, Dataset: c.Dataset, Task: c.Task}], hrefs, d.running)
 		p.Turns = p.Turns || r.Turns.Text != "–"
 		p.Rows = append(p.Rows, r)
 		if r.Change != "" && !slices.Contains(p.Changes, r.Change) {

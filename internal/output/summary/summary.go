@@ -211,7 +211,7 @@ func (s *summary) unexpected() (trials []result.Packed) {
 // that ended with their provider it adds one sentence: they did not cause it, and their messages
 // are all the same.
 func (s *summary) failures(reasons []report.Reason) {
-	if text := result.UnreachableText(s.Trials); text != "" {
+	if text := report.UnreachableText(s.Trials); text != "" {
 		s.add(s.wrap(s.styles.Bad.Render("✗") + " " + text + "."))
 	}
 	type group struct {

@@ -11,7 +11,7 @@ import (
 // failures are the cases with one type of error.
 type failures struct {
 	kind  string // not from outside
-	cases []report.Case
+	cases []*report.Case
 }
 
 // Failures explains what did not pass, by type of error: the message, and the end of the log that
@@ -21,7 +21,7 @@ func (p *Page) Failures(heading string) string {
 		return ""
 	}
 	var parts []string
-	if text := result.UnreachableText(p.in.Trials); text != "" {
+	if text := report.UnreachableText(p.in.Trials); text != "" {
 		parts = append(parts, text+".")
 	}
 	left := p.detail.Excerpts
@@ -30,7 +30,7 @@ func (p *Page) Failures(heading string) string {
 		shown := group.cases[:min(len(group.cases), left)]
 		left -= len(shown)
 		for _, c := range shown {
-			parts = append(parts, p.explained(c))
+			parts = append(parts, p.explained(*c))
 		}
 		if more := len(group.cases) - len(shown); more > 0 {
 			parts = append(parts, "… and "+report.Count(more)+" more.")
@@ -41,7 +41,7 @@ func (p *Page) Failures(heading string) string {
 
 // byKind groups problems by type of error. The group with the most important case comes first. What
 // ended with its provider is left out.
-func byKind(problems []report.Case) []failures {
+func byKind(problems []*report.Case) []failures {
 	var groups []failures
 	at := map[string]int{}
 	for _, c := range problems {

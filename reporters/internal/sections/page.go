@@ -38,7 +38,7 @@ type Page struct {
 	// What follows is the same at all levels of detail, of which a large job needs many until one
 	// fits.
 	title        string
-	problems     []report.Case // see report.Problems
+	problems     []*report.Case // see report.Problems
 	kinds        []failures
 	moved, other []changed // see changes
 	odd          []string  // see environments

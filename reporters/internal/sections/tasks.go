@@ -32,7 +32,7 @@ var stateSign = map[report.State]string{
 // changed is a task that changed since the baseline.
 type changed struct {
 	*result.TaskDiff
-	of report.Case // without content if the job does not have the task
+	of *report.Case // without content if the job does not have the task
 }
 
 // changes returns the tasks that a row is worth, the most important first: those that got better or
@@ -41,21 +41,22 @@ func changes(in report.Input, cases []report.Case) (moved, other []changed) {
 	if in.Diff == nil {
 		return nil, nil
 	}
-	of := make(map[*result.TaskDiff]int, len(cases))
+	of := make(map[*result.TaskDiff]int32, len(cases))
 	for i, c := range cases {
-		of[c.Diff] = i
+		of[c.Diff] = int32(i)
 	}
+	none := &report.Case{}
 	for _, change := range result.Changes {
 		if !worthARow(change) {
 			continue
 		}
 		for i := range in.Diff.Tasks {
-			one := changed{TaskDiff: &in.Diff.Tasks[i]}
+			one := changed{&in.Diff.Tasks[i], none}
 			if one.Change != change {
 				continue
 			}
 			if n, ok := of[one.TaskDiff]; ok {
-				one.of = cases[n]
+				one.of = &cases[n]
 			}
 			if newOrOld(change) {
 				other = append(other, one)
@@ -79,7 +80,7 @@ func (p *Page) Changes() string {
 	}
 	head := p.head("", "Task", ">Result", ">Change", ">Cost change", ">Time change")
 	rowsOf := func(tasks []changed) ([][]string, string) {
-		return p.first(len(tasks), func(i int) []string { return p.changeRow(*tasks[i].TaskDiff, tasks[i].of) })
+		return p.first(len(tasks), func(i int) []string { return p.changeRow(*tasks[i].TaskDiff, *tasks[i].of) })
 	}
 	kept, more := rowsOf(p.moved)
 	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", p.long(telling(head, kept)), more, p.verdicts())
@@ -102,7 +103,7 @@ func (p *Page) verdicts() string {
 	var lines []string
 	tasks, left := 0, 0
 	for _, t := range p.moved {
-		said := p.saidOf(t.of)
+		said := p.saidOf(*t.of)
 		switch {
 		case len(said) == 0:
 		case tasks == min(maxVerdictTasks, p.detail.Rows):
@@ -290,7 +291,7 @@ func (p *Page) Failed() string {
 	if len(cases) == 0 {
 		return ""
 	}
-	kept, more := p.first(len(cases), func(i int) []string { return p.caseRow(p.problems[cases[i]]) })
+	kept, more := p.first(len(cases), func(i int) []string { return p.caseRow(*p.problems[cases[i]]) })
 	open := p.long
 	if p.in.Diff != nil { // all of it is folded
 		open = table

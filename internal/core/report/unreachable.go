@@ -1,20 +1,19 @@
-package result
+package report
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-)
 
-// EndedUnreachable reports whether the trial ended with its provider (Error.Unreachable).
-func (t Trial) EndedUnreachable() bool { return t.Error != nil && t.Error.Unreachable }
+	"github.com/org/rollout-action/internal/core/result"
+)
 
 // UnreachableText returns one sentence, without its full stop, about how many trials ended because
 // their provider stopped answering, and with which errors; "" if none did. It does not name unknown
 // error types, because a result may be forged.
-func UnreachableText(trials []Packed) string {
-	counts := map[ErrorType]int{}
+func UnreachableText(trials []result.Packed) string {
+	counts := map[result.ErrorType]int{}
 	total := 0
 	for _, packed := range trials {
 		if !packed.Errored() {
@@ -28,13 +27,13 @@ func UnreachableText(trials []Packed) string {
 	if total == 0 {
 		return ""
 	}
-	var types []ErrorType
-	for _, kind := range ErrorTypes {
+	var types []result.ErrorType
+	for _, kind := range result.ErrorTypes {
 		if counts[kind] > 0 {
 			types = append(types, kind)
 		}
 	}
-	slices.SortStableFunc(types, func(a, b ErrorType) int { return cmp.Compare(counts[b], counts[a]) })
+	slices.SortStableFunc(types, func(a, b result.ErrorType) int { return cmp.Compare(counts[b], counts[a]) })
 	var names []string
 	for _, kind := range types {
 		name := string(kind)
