@@ -406,7 +406,7 @@ func TestNothingToCheck(t *testing.T) {
 // one that fails none.
 func TestRemovedTasksAreNoted(t *testing.T) {
 	base, head := fall(5, 2)
-	head.Results = head.Results.Cut(2, head.Results.Len())
+	head.Results = head.Results.Without(firstOf(2))
 	v := verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}, base, head)
 	if !strings.Contains(strings.Join(v.Notes, "\n"), "2 tasks of the baseline that this job does not have: not part of any drop") {
 		t.Errorf("%+v", v)

@@ -52,3 +52,11 @@ func many(n int) [][2][]float64 {
 	}
 	return pairs
 }
+
+// firstOf returns a condition that is true the first n times.
+func firstOf(n int) func(result.Outcome) bool {
+	return func(result.Outcome) bool {
+		n--
+		return n >= 0
+	}
+}

@@ -35,7 +35,7 @@ func TestTasksTakenOverFromTheBaselineEnterNoTest(t *testing.T) {
 		base, head := reusing(60, 50, reward)
 		v := verdict(dropsAndBroken, base, head)
 		alone, aloneHead := base, head
-		alone.Results, aloneHead.Results, aloneHead.ReusedTrials = base.Results.Cut(50, 60), head.Results.Cut(50, 60), 0
+		alone.Results, aloneHead.Results, aloneHead.ReusedTrials = base.Results.Without(firstOf(50)), head.Results.Without(firstOf(50)), 0
 		want := verdict(dropsAndBroken, alone, aloneHead)
 		for _, name := range []string{"max_pass_rate_drop", "max_broken_tasks"} {
 			got, other := find(t, v, name), find(t, want, name)

@@ -213,7 +213,7 @@ func counted(c Confirming) []TaskAttempts {
 			made.Append(OutcomeOf(t))
 		}
 	}
-	return attempts(made, nil)
+	return attempts(made, nil).list()
 }
 
 // WithConfirmation returns the plan with further confirmation attempts. For a task that it has
@@ -242,8 +242,9 @@ func sorted(keys []Key) []Key {
 // keys have no Attempt.
 func ConfirmedTasks(job Job) map[Key]*Attempts {
 	tasks := map[Key]*Attempts{}
-	for _, t := range attempts(job.Confirmations, nil) {
-		tasks[t.Key] = &t.Attempts
+	made := attempts(job.Confirmations, nil)
+	for i, key := range made.keys {
+		tasks[key] = &made.of[i]
 	}
 	return tasks
 }

@@ -164,32 +164,33 @@ func (a *Attempts) MeanDuration() *float64 {
 const fewAttempts = 16
 
 // Mean returns the mean of Scores, or 0 if there are none.
-func (a Attempts) Mean() float64 { return Mean(a.Scores) }
+func (a *Attempts) Mean() float64 { return Mean(a.Scores) }
 
 // PassRate returns the share of Scores that are passes, or 0 if there are none.
-func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
+func (a *Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
 
 // LeftOut returns the number of attempts without a score because of an error that is no evidence
 // about the agent: the infrastructure's, the task's, or a cancel.
-func (a Attempts) LeftOut() int { return a.Failed - a.Lost }
+func (a *Attempts) LeftOut() int { return a.Failed - a.Lost }
 
 // crashed reports whether attempts ended with errors other than a cancel, and none with a reward.
-func (a Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
+func (a *Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
 
 // flaky computes TaskDiff.Flaky.
-func (a Attempts) flaky() bool {
+func (a *Attempts) flaky() bool {
 	return a.Passed > 0 && (a.Passed < len(a.Rewards) || a.Failed > a.Cancelled)
 }
 
 // with returns a with further attempts added.
-func (a Attempts) with(more *Attempts) Attempts {
+func (a *Attempts) with(more *Attempts) *Attempts {
+	all := *a
 	if more != nil {
-		a.Rewards = slices.Concat(a.Rewards, more.Rewards)
-		a.Passed += more.Passed
-		a.Failed += more.Failed
-		a.Cancelled += more.Cancelled
+		all.Rewards = slices.Concat(all.Rewards, more.Rewards)
+		all.Passed += more.Passed
+		all.Failed += more.Failed
+		all.Cancelled += more.Cancelled
 	}
-	return a
+	return &all
 }
 
 // GroupDiff compares the comparable tasks of a group: those that both jobs have, unchanged, with
@@ -249,13 +250,12 @@ func Compare(base, head Job) Diff {
 		ofBase = ConfirmedTasks(base)
 	}
 	equal := takenOver(base, head)
-	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
+	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before.keys), len(after.keys)))}
 	for _, c := range Changes {
 		d.Counts[c] = 0
 	}
-	for len(before) > 0 || len(after) > 0 {
-		var t TaskDiff
-		t, before, after = pair(before, after)
+	for len(before.keys)+len(after.keys) > 0 {
+		t := pair(before, after)
 		if t.Agent == agent.Nop {
 			continue
 		}
@@ -326,33 +326,55 @@ type TaskAttempts struct {
 
 // AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts the same
 // attempts as Compare. The job is not changed.
-func AttemptsOf(job Job) []TaskAttempts { return attempts(job.Results, job.Skipped) }
+func AttemptsOf(job Job) []TaskAttempts { return attempts(job.Results, job.Skipped).list() }
 
-// pair removes the first task from two sorted lists, or from one of them if the other does not
-// begin with it.
-func pair(base, head []TaskAttempts) (t TaskDiff, baseRest, headRest []TaskAttempts) {
+// tried has the attempts at tasks, sorted by agent, dataset and task. The keys have no Attempt.
+type tried struct {
+	keys []Key
+	of   []Attempts
+}
+
+// list returns the attempts with their keys.
+func (t *tried) list() []TaskAttempts {
+	list := make([]TaskAttempts, len(t.keys))
+	for i, key := range t.keys {
+		list[i] = TaskAttempts{key, t.of[i]}
+	}
+	return list
+}
+
+// next removes the first task, and returns it.
+func (t *tried) next() (Key, *Attempts) {
+	key, first := t.keys[0], &t.of[0]
+	t.keys, t.of = t.keys[1:], t.of[1:]
+	return key, first
+}
+
+// pair removes the first task from two lists, or from one of them if the other does not begin with
+// it.
+func pair(base, head *tried) (t TaskDiff) {
 	order := 0
 	switch {
-	case len(base) == 0:
+	case len(base.keys) == 0:
 		order = 1
-	case len(head) == 0:
+	case len(head.keys) == 0:
 		order = -1
 	default:
-		order = base[0].Key.Compare(head[0].Key)
+		order = base.keys[0].Compare(head.keys[0])
 	}
 	var key Key
 	if order <= 0 {
-		key, t.Base, base = base[0].Key, &base[0].Attempts, base[1:]
+		key, t.Base = base.next()
 	}
 	if order >= 0 {
-		key, t.Head, head = head[0].Key, &head[0].Attempts, head[1:]
+		key, t.Head = head.next()
 	}
 	t.Agent, t.Dataset, t.Task = key.Agent, key.Dataset, key.Task
-	return t, base, head
+	return t
 }
 
-// attempts groups outcomes, and planned trials without one, by agent, dataset and task, sorted.
-func attempts(all Outcomes, skipped []Key) []TaskAttempts {
+// attempts groups outcomes, and planned trials without one.
+func attempts(all Outcomes, skipped []Key) *tried {
 	all = all.Sorted()
 	if !slices.IsSortedFunc(skipped, Key.Compare) {
 		skipped = slices.SortedFunc(slices.Values(skipped), Key.Compare)
@@ -366,17 +388,18 @@ func attempts(all Outcomes, skipped []Key) []TaskAttempts {
 			rewarded++
 		}
 	}
-	tasks := make([]TaskAttempts, 0, n)
+	tasks := &tried{keys: make([]Key, 0, n), of: make([]Attempts, 0, n)}
 	rewards := make([]float64, 0, rewarded) // of all tasks, one after the other
 	var last Key
 	count := func(o *Outcome) *Attempts {
-		if n := len(tasks); n == 0 || tasks[n-1].Key != o.Unnumbered() {
-			tasks = append(tasks, TaskAttempts{Key: o.Unnumbered(), Attempts: Attempts{Rewards: rewards[len(rewards):len(rewards)]}})
+		if n := len(tasks.keys); n == 0 || tasks.keys[n-1] != o.Unnumbered() {
+			tasks.keys = append(tasks.keys, o.Unnumbered())
+			tasks.of = append(tasks.of, Attempts{Rewards: []float64{}})
 		} else if o.Key == last { // the first of each key counts, and results before skipped trials
-			return &tasks[n-1].Attempts
+			return &tasks.of[n-1]
 		}
 		last = o.Key
-		a := &tasks[len(tasks)-1].Attempts
+		a := &tasks.of[len(tasks.of)-1]
 		if o.Completed() {
 			rewards = append(rewards, *o.Reward)
 			a.Rewards = rewards[len(rewards)-len(a.Rewards)-1 : len(rewards) : len(rewards)]
@@ -397,8 +420,8 @@ func attempts(all Outcomes, skipped []Key) []TaskAttempts {
 	for _, k := range skipped {
 		count(&Outcome{Key: k})
 	}
-	for i := range tasks {
-		if a := &tasks[i].Attempts; a.Lost == 0 {
+	for i := range tasks.of {
+		if a := &tasks.of[i]; a.Lost == 0 {
 			a.Scores = a.Rewards
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 )
 
-// Outcomes is a list of outcomes in little memory: 64 bytes each, and once for the attempts at a
-// task, its names and digest. An Outcome takes three times as much. The zero Outcomes is empty, and
+// Outcomes is a list of outcomes in little memory: 48 bytes each, and once for the attempts at a
+// task, its names and digest. An Outcome takes four times as much. The zero Outcomes is empty, and
 // null in files. Copies share their elements, as those of a slice do.
-type Outcomes struct {
+type Outcomes struct { //nolint:recvcheck // encoders need MarshalJSON of values
 	rows  []row
+	more  []rowMore
 	tasks []outcomeTask
 	mixed bool                  // tasks may not be in order
 	index map[outcomeTask]int32 // of mixed tasks; nil: not made yet
@@ -26,14 +27,16 @@ type Outcomes struct {
 // outcomeTask is the part of an outcome that the attempts at a task share.
 type outcomeTask struct{ agent, dataset, task, digest string }
 
-// row is the rest of an outcome.
+// row is the rest of an outcome. It has no pointers, so that the garbage collector does not read
+// it.
 type row struct {
-	reward, cost, durationSec, imageSec float64
+	reward, cost, durationSec float64
 
-	startedAt                 int64 // in nanoseconds since 1970
-	task, attempt, experiment int32
-	marks                     rowMarks
-	more                      *rowMore // nil: the zero rowMore
+	startedAt        int64 // in nanoseconds since 1970
+	task, experiment int32
+	more             int32 // the index of its rowMore, from 1; 0: the zero rowMore
+	attempt          int16
+	marks            rowMarks
 }
 
 // rowMarks is a set of facts about an outcome.
@@ -52,6 +55,7 @@ const (
 // rowMore is what few outcomes have. It has the numbers and the time that a row has no place for.
 type rowMore struct {
 	Error            ErrorType
+	ImageSec         float64
 	Usage            *OutcomeUsage
 	Scores           map[string]OutcomeScore
 	JudgeCost        USD
@@ -83,7 +87,7 @@ func (l Outcomes) At(i int) Outcome {
 	o := Outcome{
 		Key: Key{Task: t.task, Dataset: t.dataset, Agent: t.agent, Attempt: int(r.attempt)}, TaskDigest: t.digest,
 		Cost: USD{amount: r.cost, reported: is(rowCosted), bound: is(rowCostPartly)}, CostAtLeast: is(rowCostAtLeast),
-		DurationSec: r.durationSec, ImageSec: r.imageSec, Experiment: int(r.experiment), Reused: is(rowReused), Again: is(rowAgain),
+		DurationSec: r.durationSec, Experiment: int(r.experiment), Reused: is(rowReused), Again: is(rowAgain),
 	}
 	if is(rowRewarded) {
 		o.Reward = &r.reward
@@ -91,8 +95,9 @@ func (l Outcomes) At(i int) Outcome {
 	if is(rowStarted) {
 		o.StartedAt = time.Unix(0, r.startedAt).UTC()
 	}
-	if m := r.more; m != nil {
-		o.Error, o.Usage, o.Scores, o.JudgeCost, o.JudgeCostAtLeast = m.Error, m.Usage, m.Scores, m.JudgeCost, m.JudgeCostAtLeast
+	if r.more > 0 {
+		m := &l.more[r.more-1]
+		o.Error, o.ImageSec, o.Usage, o.Scores, o.JudgeCost, o.JudgeCostAtLeast = m.Error, m.ImageSec, m.Usage, m.Scores, m.JudgeCost, m.JudgeCostAtLeast
 		o.Attempt += m.Attempt
 		o.Experiment += m.Experiment
 		if !is(rowStarted) {
@@ -103,12 +108,9 @@ func (l Outcomes) At(i int) Outcome {
 }
 
 // All returns the outcomes with their indexes.
-func (l Outcomes) All() iter.Seq2[int, Outcome] { return l.between(0, len(l.rows)) }
-
-// between returns the outcomes from one index to another one.
-func (l Outcomes) between(from, to int) iter.Seq2[int, Outcome] {
+func (l Outcomes) All() iter.Seq2[int, Outcome] {
 	return func(yield func(int, Outcome) bool) {
-		for i := from; i < to; i++ {
+		for i := range l.rows {
 			if !yield(i, l.At(i)) {
 				return
 			}
@@ -119,7 +121,7 @@ func (l Outcomes) between(from, to int) iter.Seq2[int, Outcome] {
 // Append adds outcomes at the end.
 func (l *Outcomes) Append(all ...Outcome) {
 	for i := range all {
-		l.rows = append(l.rows, l.row(&all[i], int32(len(l.tasks)-1)))
+		l.rows = append(l.rows, l.row(&all[i], int32(len(l.tasks)-1), 0))
 	}
 }
 
@@ -130,24 +132,24 @@ func (l *Outcomes) Change(i int, change func(*Outcome)) {
 		o.Reward = new(*o.Reward)
 	}
 	change(&o)
-	l.rows[i] = l.row(&o, l.rows[i].task)
+	l.rows[i] = l.row(&o, l.rows[i].task, 0)
 }
 
-// row returns an outcome as a row, and adds its task. likely is the index of the task that it
-// mostly is.
-func (l *Outcomes) row(o *Outcome, likely int32) row {
-	r := row{cost: o.Cost.amount, durationSec: o.DurationSec, imageSec: o.ImageSec, task: l.taskOf(o, likely)}
-	more := rowMore{Error: o.Error, Usage: o.Usage, Scores: o.Scores, JudgeCost: o.JudgeCost, JudgeCostAtLeast: o.JudgeCostAtLeast}
-	r.attempt, more.Attempt = small(o.Attempt)
-	r.experiment, more.Experiment = small(o.Experiment)
+// row returns an outcome as a row, and adds its task and its rowMore. likely is the index of the
+// task that it mostly is, and place that of a rowMore that may be replaced.
+func (l *Outcomes) row(o *Outcome, likely, place int32) row {
+	r := row{cost: o.Cost.amount, durationSec: o.DurationSec, task: l.taskOf(o, likely)}
+	more := rowMore{Error: o.Error, ImageSec: o.ImageSec, Usage: o.Usage, Scores: o.Scores, JudgeCost: o.JudgeCost, JudgeCostAtLeast: o.JudgeCostAtLeast}
+	r.attempt, more.Attempt = small[int16](o.Attempt)
+	r.experiment, more.Experiment = small[int32](o.Experiment)
 	if o.Reward != nil {
 		r.reward = *o.Reward
 	}
 	started := !o.StartedAt.IsZero()
 	if started {
 		r.startedAt = o.StartedAt.UnixNano()
-		if started = time.Unix(0, r.startedAt).UTC() == o.StartedAt; !started {
-			r.startedAt = 0
+		if at := time.Unix(0, r.startedAt).UTC(); at != o.StartedAt { // the zone counts, too
+			started, r.startedAt = false, 0
 		}
 	}
 	if !started {
@@ -164,18 +166,22 @@ func (l *Outcomes) row(o *Outcome, likely int32) row {
 			r.marks |= m.mark
 		}
 	}
-	if more.Error != "" || more.Usage != nil || more.Scores != nil || more.JudgeCost != (USD{}) || more.JudgeCostAtLeast || more.Attempt != 0 || more.Experiment != 0 || more.StartedAt != (time.Time{}) {
-		r.more = &more
+	if more.Error != "" || math.Float64bits(more.ImageSec) != 0 || more.Usage != nil || more.Scores != nil || more.JudgeCost != (USD{}) || more.JudgeCostAtLeast || more.Attempt != 0 || more.Experiment != 0 || more.StartedAt != (time.Time{}) {
+		if r.more = place; place == 0 {
+			l.more = append(l.more, rowMore{})
+			r.more = int32(len(l.more))
+		}
+		l.more[r.more-1] = more
 	}
 	return r
 }
 
-// small returns a number as a small one, or else its place elsewhere.
-func small(n int) (int32, int) {
-	if n < math.MinInt32 || n > math.MaxInt32 {
+// small returns a number as a small one, or as rest if it is too large for that.
+func small[T int16 | int32](n int) (short T, rest int) {
+	if int(T(n)) != n {
 		return 0, n
 	}
-	return int32(n), 0
+	return T(n), 0
 }
 
 // taskOf returns the index of an outcome's task, which it adds if it is new.
@@ -205,7 +211,12 @@ func (l *Outcomes) taskOf(o *Outcome, likely int32) int32 {
 
 // Clone returns a list that shares no elements.
 func (l Outcomes) Clone() Outcomes {
-	return Outcomes{rows: slices.Clone(l.rows), tasks: slices.Clip(l.tasks), mixed: l.mixed}
+	return l.with(slices.Clone(l.rows))
+}
+
+// with returns a list of other rows.
+func (l Outcomes) with(rows []row) Outcomes {
+	return Outcomes{rows: rows, more: slices.Clip(l.more), tasks: slices.Clip(l.tasks), mixed: l.mixed}
 }
 
 // AppendAll adds the outcomes of another list at the end.
@@ -228,9 +239,9 @@ func (l Outcomes) Where(is func(Outcome) bool) Outcomes {
 	case 0:
 		return Outcomes{}
 	case len(l.rows):
-		return l.Cut(0, len(chosen))
+		return l.with(slices.Clip(l.rows))
 	}
-	out := Outcomes{rows: make([]row, len(chosen)), tasks: slices.Clip(l.tasks), mixed: l.mixed}
+	out := l.with(make([]row, len(chosen)))
 	for to, from := range chosen {
 		out.rows[to] = l.rows[from]
 	}
@@ -240,11 +251,6 @@ func (l Outcomes) Where(is func(Outcome) bool) Outcomes {
 // Without returns the outcomes for which is returns false, as Where.
 func (l Outcomes) Without(is func(Outcome) bool) Outcomes {
 	return l.Where(func(o Outcome) bool { return !is(o) })
-}
-
-// Cut returns the outcomes from one index to another one.
-func (l Outcomes) Cut(from, to int) Outcomes {
-	return Outcomes{rows: l.rows[from:to:to], tasks: slices.Clip(l.tasks), mixed: l.mixed}
 }
 
 // Sort sorts the list by key. Equal keys keep their order.
@@ -269,7 +275,7 @@ func (l *Outcomes) Sort() {
 		l.rows[i].task = place[l.rows[i].task]
 	}
 	slices.SortStableFunc(l.rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(before[a.task], before[b.task]), cmp.Compare(a.number(), b.number()))
+		return cmp.Or(cmp.Compare(before[a.task], before[b.task]), cmp.Compare(l.number(&a), l.number(&b)))
 	})
 	l.tasks, l.mixed, l.index = tasks, slices.ContainsFunc(order, func(i int32) bool { return before[i] != i }), nil
 }
@@ -300,13 +306,13 @@ func (l Outcomes) compare(i, j int) int {
 			return c
 		}
 	}
-	return cmp.Compare(a.number(), b.number())
+	return cmp.Compare(l.number(a), l.number(b))
 }
 
-// number returns the attempt.
-func (r *row) number() int {
-	if r.more != nil {
-		return int(r.attempt) + r.more.Attempt
+// number returns the attempt of a row.
+func (l Outcomes) number(r *row) int {
+	if r.more > 0 {
+		return int(r.attempt) + l.more[r.more-1].Attempt
 	}
 	return int(r.attempt)
 }
@@ -316,12 +322,12 @@ func (t *outcomeTask) compare(u *outcomeTask) int {
 	return Key{Agent: t.agent, Dataset: t.dataset, Task: t.task}.Compare(Key{Agent: u.agent, Dataset: u.dataset, Task: u.task})
 }
 
-// changeCosts changes the costs of outcomes.
+// changeCosts changes the costs of outcomes of a list of which there is no copy.
 func (l *Outcomes) changeCosts(change func(*Outcome)) {
 	for i, o := range l.All() {
 		cost, judge, atLeast := o.Cost, o.JudgeCost, o.CostAtLeast
 		if change(&o); o.Cost != cost || o.JudgeCost != judge || o.CostAtLeast != atLeast {
-			l.rows[i] = l.row(&o, l.rows[i].task)
+			l.rows[i] = l.row(&o, l.rows[i].task, l.rows[i].more)
 		}
 	}
 }

@@ -86,21 +86,21 @@ func (j *Job) DiffersFrom(newer *Job) string {
 }
 
 // addPool adds the attempts of earlier runs to those of the newest.
-func addPool(newest []TaskAttempts, pool []Job) {
+func addPool(newest *tried, pool []Job) {
 	earlier := make([]map[Key]*Attempts, len(pool))
 	for i, job := range pool {
 		earlier[i] = map[Key]*Attempts{}
 		of := attempts(job.Results, job.Skipped)
-		for j := range of {
-			earlier[i][of[j].Key] = &of[j].Attempts
+		for j, key := range of.keys {
+			earlier[i][key] = &of.of[j]
 		}
 	}
-	for i, t := range newest {
-		runs := []*Attempts{&t.Attempts}
+	for i, t := range newest.of {
+		runs := []*Attempts{&t}
 		for _, run := range earlier {
-			runs = append(runs, run[t.Key])
+			runs = append(runs, run[newest.keys[i]])
 		}
-		newest[i].Attempts = together(runs)
+		newest.of[i] = together(runs)
 	}
 }
 

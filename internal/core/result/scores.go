@@ -125,7 +125,7 @@ type ScoreDiff struct {
 
 // ScoresOf returns the scores with a name, of those attempts that have it. judge is the digest of
 // the judge that gave them, or "changed" if several judges did.
-func (a Attempts) ScoresOf(name string) (scores []float64, judge string) {
+func (a *Attempts) ScoresOf(name string) (scores []float64, judge string) {
 	first := true
 	for o := range a.Scored() {
 		s, ok := o.Scores[name]

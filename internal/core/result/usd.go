@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/org/rollout-action/internal/lib/packing"
 )
 
 // USD is an amount of US dollars that may be unknown. The zero USD means that no amount was
 // reported, and is null in files. It differs from a reported 0.
-type USD struct {
+type USD struct { //nolint:recvcheck // Unpack sets it, as UnmarshalJSON does
 	amount   float64
 	reported bool
 	bound    bool // a part is not known
@@ -205,4 +207,23 @@ func forgetUnsaidOfJob(j *Job) {
 	for _, list := range []*Outcomes{&j.Results, &j.Confirmations} {
 		list.changeCosts(func(o *Outcome) { o.Cost = unlessZero(o.Cost) })
 	}
+}
+
+// Pack and Unpack are the packed form.
+func (u *USD) Pack(p *packing.Packer) {
+	marks := uint64(0)
+	if u.reported {
+		marks |= 1
+	}
+	if u.bound {
+		marks |= 2
+	}
+	p.Number(marks)
+	p.Float(u.amount)
+}
+
+// Unpack is the opposite of Pack.
+func (u *USD) Unpack(r *packing.Reader) {
+	marks := r.Number()
+	*u = USD{amount: r.Float(), reported: marks&1 > 0, bound: marks&2 > 0}
 }

@@ -66,7 +66,7 @@ func TestRunWritesAnOutputLineForEachTrial(t *testing.T) {
 	if !slices.Equal(keys, want) {
 		t.Errorf("the lines are of %v, want %v", keys, want)
 	}
-	var m result.Metadata
+	var m Metadata
 	data, err := os.ReadFile(filepath.Join(tree.Dir, result.MetadataFile))
 	if err := errors.Join(err, json.Unmarshal(data, &m)); err != nil || !m.IsComplete || m.CompletedTrials != 20 || m.AvgReward == nil || *m.AvgReward != 1 || m.PendingTrials != 0 {
 		t.Errorf("metadata: %v %s", err, data)
@@ -79,7 +79,7 @@ func TestMetadataIsWrittenEveryFiveSeconds(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var seen []int
 	opts := options(tree, runnerFunc(func(_ context.Context, s trial.Spec) trial.Outcome {
-		var m result.Metadata
+		var m Metadata
 		data, err := os.ReadFile(filepath.Join(tree.Dir, result.MetadataFile))
 		if err := errors.Join(err, json.Unmarshal(data, &m)); err != nil {
 			t.Error(err)

@@ -70,7 +70,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	work.Go(func() error { return m.writeOutputs(draft) })
 	work.Go(func() error {
 		return errors.Join(
-			writeLarge(filepath.Join(draft, result.MetadataFile), result.MetadataOf(m.plan, m.out.Job)),
+			writeLarge(filepath.Join(draft, result.MetadataFile), job.MetadataOf(m.plan, m.out.Job)),
 			writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job),
 		)
 	})

@@ -30,7 +30,7 @@ func (j Job) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, pro
 	if err != nil {
 		return err
 	}
-	metadata, err := result.Marshal(result.MetadataOf(plan, summary))
+	metadata, err := result.Marshal(job.MetadataOf(plan, summary))
 	if err != nil {
 		return err
 	}
