@@ -55,6 +55,11 @@ func (bare) CheckBuild(context.Context, environment.BuildOptions) error {
 	return &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("there is no registry"), Hint: "set registry"}
 }
 
+// single is a provider that runs single containers.
+type single struct{ environment.Provider }
+
+func (single) Name() string { return "single" }
+
 // choose replaces the host's provider by a remote one that make returns.
 func choose(h *host.Host, make func(environment.Provider) (environment.Provider, error)) {
 	entry := &h.Providers[0]
@@ -120,7 +125,7 @@ func TestValidateAsksRemoteProviders(t *testing.T) {
 			t.Errorf("with less: %+v", got)
 		}
 	})
-	t.Run("but no others", func(t *testing.T) {
+	t.Run("but no others", func(t *testing.T) { // what their type cannot do is known all the same
 		h, _ := apptest.New(t)
 		h.Providers[0].New = func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 			t.Error("the provider was contacted")
@@ -130,6 +135,25 @@ func TestValidateAsksRemoteProviders(t *testing.T) {
 			t.Errorf("problems %+v", got)
 		}
 	})
+}
+
+func TestValidateWarnsOfTasksThatALocalProviderCanNeverRun(t *testing.T) {
+	h, _ := apptest.New(t)
+	h.Providers[0].Unconnected = single{}
+	h.Providers[0].New = func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
+		t.Error("the provider was contacted")
+		return nil, errors.New("no")
+	}
+	addTask(t, h, "with-database", "debian:bookworm")
+	compose := "services:\n  main: {}\n  db: {image: postgres:17}\n"
+	file := h.Path("evals/with-database/environment/docker-compose.yaml")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(compose), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	got := problems(t, h, request("", ""))
+	if len(got) != 1 || len(got.Warnings()) != 1 || !strings.Contains(got[0].Message, "has the services db") || !strings.HasSuffix(got[0].File, "with-database/task.toml") {
+		t.Errorf("problems %+v", got)
+	}
 }
 
 func TestRunWarnsOfTasksThatCanNeverRun(t *testing.T) {

@@ -21,12 +21,16 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// AskProvider returns the features that a remote provider lacks for the trials: as errors if a run
-// would certainly be refused, otherwise as warnings, because another machine may have them. It
-// creates no environment.
+// AskProvider returns the features that the provider lacks for the trials: as errors if a run would
+// certainly be refused, otherwise as warnings, because another machine may have them. Only a remote
+// provider is connected to. It creates no environment.
 func (p *Planned) AskProvider(ctx context.Context) diag.List {
-	if entry, _ := p.Host.Providers.Find(p.Job.Environment.Type); !entry.Remote { // config.Load has checked the name
-		return nil
+	entry, _ := p.Host.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
+	if !entry.Remote {
+		if entry.Unconnected == nil || p.Implied {
+			return nil
+		}
+		return p.refusedTasks(ctx, func(s trial.Spec) error { return NeverOn(entry.Unconnected, s, p.Job) })
 	}
 	_, never, err := p.TryProvider(ctx)
 	if err != nil {
@@ -166,6 +170,17 @@ func (p *Planned) noImages(tasks []*task.Task, err error) diag.Diagnostic {
 
 // neverCreated returns a warning for each task whose environment the provider can never create.
 func (p *Planned) neverCreated(ctx context.Context, provider environment.Provider) diag.List {
+	return p.refusedTasks(ctx, func(s trial.Spec) error {
+		if err := NeverOn(provider, s, p.Job); err != nil {
+			return err
+		}
+		return checkCreation(ctx, provider, s.Limits(p.Job), s.Networks(p.Job))
+	})
+}
+
+// refusedTasks returns a warning for each valid task of this run whose first trial check refuses.
+// Errors after ctx has ended are none.
+func (p *Planned) refusedTasks(ctx context.Context, check func(trial.Spec) error) diag.List {
 	var problems diag.List
 	seen := map[*task.Task]bool{}
 	for _, s := range p.Own() {
@@ -173,11 +188,7 @@ func (p *Planned) neverCreated(ctx context.Context, provider environment.Provide
 			continue
 		}
 		seen[s.Task] = true
-		err := NeverOn(provider, s, p.Job)
-		if err == nil {
-			err = checkCreation(ctx, provider, s.Limits(p.Job), s.Networks(p.Job))
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := check(s); err != nil && ctx.Err() == nil {
 			problems = append(problems, warningOf(diag.Diagnostic{File: p.Host.Paths.ShownTask(s.Task, s.Task.Files().Config)}, err))
 		}
 	}
