@@ -55,6 +55,9 @@ func WriteReports(paths host.Paths, files []ReportFile, write func(w io.Writer, 
 // deliver writes the requested reports. A failure to write to GitHub is a note for the user, since
 // it says nothing about the agents; a file that cannot be written is an error. w may be nil.
 func deliver(ctx context.Context, h *host.Host, w *Workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
+	if w != nil || opts.comments() || len(opts.Files) > 0 {
+		in = in.WithCases()
+	}
 	if w == nil && opts.comments() && opts.GitHub != "off" {
 		if note := comment(ctx, h, nil, in, opts); note != "" {
 			notes = append(notes, note)

@@ -130,7 +130,7 @@ func Finish(ctx context.Context, h *host.Host, dir string, opts ReportOptions, e
 	}
 	f.storeVerdict(ctx, h.Build)
 	f.addHistory(ctx, h)
-	notes, err := deliver(ctx, h, w, f.in.WithCases(), opts)
+	notes, err := deliver(ctx, h, w, f.in, opts)
 	f.in.Notes = append(f.in.Notes, notes...)
 	return f.finished(ctx), err
 }

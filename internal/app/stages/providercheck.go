@@ -179,7 +179,7 @@ func (p *Planned) neverCreated(ctx context.Context, provider environment.Provide
 }
 
 // refusedTasks returns a warning for each valid task of this run whose first trial check refuses.
-// Errors after ctx has ended are none.
+// It ignores errors after ctx has ended.
 func (p *Planned) refusedTasks(ctx context.Context, check func(trial.Spec) error) diag.List {
 	var problems diag.List
 	seen := map[*task.Task]bool{}

@@ -64,7 +64,7 @@ func NewValidateCommand(v *command.Invocation) *cobra.Command {
 		Short: "Check a job file or tasks before a job runs them; with --run, prove the tasks",
 		Long: `Check a job file and every task that it would run, or a directory of tasks, or one task, and print
 all problems at once, each with its place and the way out. Nothing is started. Tasks that the job's provider can
-never run, such as those with services on a sandbox, are warnings. Only a cluster (environment.type: kubernetes) is
+never run, such as those with services on a sandbox, are warnings. Only a remote provider (kubernetes, modal, fly) is
 asked whether it would take the trials; a refusal is a warning.
 The judges of a job's tasks are listed, with their models and the highest cost of judging a trial.
 

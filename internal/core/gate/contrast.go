@@ -277,14 +277,41 @@ func PairOf(dataset, task string, a, b *result.Attempts) result.TaskDiff {
 	if a != nil && b != nil && a.Digest != "" && b.Digest != "" && a.Digest != b.Digest {
 		t.Change = result.Changed
 	}
-	if a != nil && b != nil {
-		for o := range a.Scored() {
-			for p := range b.Scored() {
-				t.TakenOver = t.TakenOver || (o.Reused || p.Reused) && o.SameTrial(p)
-			}
+	t.TakenOver = a != nil && b != nil && shareTrial(a, b)
+	return t
+}
+
+// shareTrial reports whether a trial of both sides is the same, which one of their jobs took over.
+func shareTrial(a, b *result.Attempts) bool {
+	if !anyReused(a) && !anyReused(b) {
+		return false
+	}
+	type began struct {
+		result.Key
+		at int64
+	}
+	reused := map[began]bool{}
+	for o := range a.Scored() {
+		if !o.StartedAt.IsZero() {
+			trial := began{o.Key, o.StartedAt.UnixNano()}
+			reused[trial] = reused[trial] || o.Reused
 		}
 	}
-	return t
+	for o := range b.Scored() {
+		if was, ok := reused[began{o.Key, o.StartedAt.UnixNano()}]; ok && (was || o.Reused) && !o.StartedAt.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func anyReused(a *result.Attempts) bool {
+	for o := range a.Scored() {
+		if o.Reused {
+			return true
+		}
+	}
+	return false
 }
 
 // UnknownCell stands for what is unknown in Contrast.Cells.

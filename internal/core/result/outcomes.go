@@ -15,7 +15,8 @@ import (
 
 // Outcomes is a list of outcomes in little memory: 48 bytes each, and once for the attempts at a
 // task, its names and digest. An Outcome takes four times as much. The zero Outcomes is empty, and
-// null in files. Copies share their elements, as those of a slice do.
+// null in files. Copies share their elements: a list that is appended to, changed or sorted must
+// have no copy that is used afterwards, unless that is a Clone.
 type Outcomes struct { //nolint:recvcheck // encoders need MarshalJSON of values
 	rows  []row
 	more  []rowMore
@@ -52,7 +53,8 @@ const (
 	rowAgain
 )
 
-// rowMore is what few outcomes have. It has the numbers and the time that a row has no place for.
+// rowMore holds the fields that few outcomes have, and numbers and times that do not fit into a
+// row.
 type rowMore struct {
 	Error            ErrorType
 	ImageSec         float64
@@ -125,7 +127,7 @@ func (l *Outcomes) Append(all ...Outcome) {
 	}
 }
 
-// Change changes an outcome. No copy of the list may be used afterwards, unless it is a Clone.
+// Change changes an outcome. change may replace Scores and Usage, and must not write into them.
 func (l *Outcomes) Change(i int, change func(*Outcome)) {
 	o := l.At(i)
 	if o.Reward != nil {
@@ -136,7 +138,7 @@ func (l *Outcomes) Change(i int, change func(*Outcome)) {
 }
 
 // row returns an outcome as a row, and adds its task and its rowMore. likely is the index of the
-// task that it mostly is, and place that of a rowMore that may be replaced.
+// task that it most likely has, and place that of a rowMore that may be replaced.
 func (l *Outcomes) row(o *Outcome, likely, place int32) row {
 	r := row{cost: o.Cost.amount, durationSec: o.DurationSec, task: l.taskOf(o, likely)}
 	more := rowMore{Error: o.Error, ImageSec: o.ImageSec, Usage: o.Usage, Scores: o.Scores, JudgeCost: o.JudgeCost, JudgeCostAtLeast: o.JudgeCostAtLeast}
@@ -209,7 +211,7 @@ func (l *Outcomes) taskOf(o *Outcome, likely int32) int32 {
 	return int32(n)
 }
 
-// Clone returns a list that shares no elements.
+// Clone returns a list that shares no elements but the Scores and Usage that they point to.
 func (l Outcomes) Clone() Outcomes {
 	return l.with(slices.Clone(l.rows))
 }
@@ -226,8 +228,8 @@ func (l *Outcomes) AppendAll(more Outcomes) {
 	}
 }
 
-// Where returns the outcomes for which is returns true: the list itself if these are all, nil if
-// there are none.
+// Where returns the outcomes for which is returns true. It shares its elements if these are all,
+// and is the zero Outcomes if there are none.
 func (l Outcomes) Where(is func(Outcome) bool) Outcomes {
 	chosen := make([]int32, 0, 8)
 	for i, o := range l.All() {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
-	"sync"
 	"time"
 )
 
@@ -23,7 +22,7 @@ type Form[T any] struct{ of *form }
 
 // FormOf returns the form of a type. It panics if the type has a part that cannot be packed, such
 // as an interface.
-func FormOf[T any]() Form[T] { return Form[T]{formOf(reflect.TypeFor[T]())} }
+func FormOf[T any]() Form[T] { return Form[T]{formOf(reflect.TypeFor[T](), map[reflect.Type]*form{})} }
 
 // Pack packs a value. Unpack returns an equal one from the block and the place in it.
 func (f Form[T]) Pack(p *Packer, v *T) (in *Block, at int32) {
@@ -83,14 +82,14 @@ type form struct {
 	unpack func(r *Reader, v reflect.Value)
 }
 
-// forms has the form of each type; types may contain each other.
-var forms sync.Map
-
-func formOf(t reflect.Type) *form {
-	f := &form{}
-	if known, loaded := forms.LoadOrStore(t, f); loaded {
-		return known.(*form)
+// formOf returns the form of a type. known has those that are made or being made, as types may
+// contain each other.
+func formOf(t reflect.Type, known map[reflect.Type]*form) *form {
+	if f, ok := known[t]; ok {
+		return f
 	}
+	f := &form{}
+	known[t] = f
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		f.pack, f.unpack = packTime, unpackTime
@@ -117,21 +116,21 @@ func formOf(t reflect.Type) *form {
 		f.pack = func(p *Packer, v reflect.Value) { p.Text(v.String()) }
 		f.unpack = func(r *Reader, v reflect.Value) { v.SetString(r.Text()) }
 	case reflect.Pointer:
-		f.pointer(t)
+		f.pointer(t, known)
 	case reflect.Slice:
-		f.slice(t)
+		f.slice(t, known)
 	case reflect.Map:
-		f.keyed(t)
+		f.keyed(t, known)
 	case reflect.Struct:
-		f.fields(t)
+		f.fields(t, known)
 	default:
 		panic(fmt.Sprintf("packing: there is no form for a %s", t))
 	}
 	return f
 }
 
-func (f *form) pointer(t reflect.Type) {
-	of := formOf(t.Elem())
+func (f *form) pointer(t reflect.Type, known map[reflect.Type]*form) {
+	of := formOf(t.Elem(), known)
 	f.pack = func(p *Packer, v reflect.Value) { of.pack(p, v.Elem()) }
 	f.unpack = func(r *Reader, v reflect.Value) {
 		v.Set(reflect.New(t.Elem()))
@@ -139,8 +138,8 @@ func (f *form) pointer(t reflect.Type) {
 	}
 }
 
-func (f *form) slice(t reflect.Type) {
-	of := formOf(t.Elem())
+func (f *form) slice(t reflect.Type, known map[reflect.Type]*form) {
+	of := formOf(t.Elem(), known)
 	f.pack = func(p *Packer, v reflect.Value) {
 		p.Number(uint64(v.Len()))
 		for i := range v.Len() {
@@ -157,8 +156,8 @@ func (f *form) slice(t reflect.Type) {
 }
 
 // keyed sets the form of a type of maps. Values that are pointers may be nil.
-func (f *form) keyed(t reflect.Type) {
-	key, of := formOf(t.Key()), formOf(t.Elem())
+func (f *form) keyed(t reflect.Type, known map[reflect.Type]*form) {
+	key, of := formOf(t.Key(), known), formOf(t.Elem(), known)
 	f.pack = func(p *Packer, v reflect.Value) {
 		p.Number(uint64(v.Len()))
 		for entries := v.MapRange(); entries.Next(); {
@@ -185,13 +184,13 @@ func (f *form) keyed(t reflect.Type) {
 	}
 }
 
-func (f *form) fields(t reflect.Type) {
+func (f *form) fields(t reflect.Type, known map[reflect.Type]*form) {
 	of := make([]*form, t.NumField())
 	for i := range of {
 		if !t.Field(i).IsExported() {
 			panic(fmt.Sprintf("packing: a %s has a field %s, which cannot be packed", t, t.Field(i).Name))
 		}
-		of[i] = formOf(t.Field(i).Type)
+		of[i] = formOf(t.Field(i).Type, known)
 	}
 	f.pack = func(p *Packer, v reflect.Value) {
 		for i, field := range of {
