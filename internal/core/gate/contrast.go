@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
@@ -288,17 +289,17 @@ func shareTrial(a, b *result.Attempts) bool {
 	}
 	type began struct {
 		result.Key
-		at int64
+		at time.Time
 	}
 	reused := map[began]bool{}
 	for o := range a.Scored() {
 		if !o.StartedAt.IsZero() {
-			trial := began{o.Key, o.StartedAt.UnixNano()}
+			trial := began{o.Key, o.StartedAt.UTC()}
 			reused[trial] = reused[trial] || o.Reused
 		}
 	}
 	for o := range b.Scored() {
-		if was, ok := reused[began{o.Key, o.StartedAt.UnixNano()}]; ok && (was || o.Reused) && !o.StartedAt.IsZero() {
+		if was, ok := reused[began{o.Key, o.StartedAt.UTC()}]; ok && (was || o.Reused) {
 			return true
 		}
 	}

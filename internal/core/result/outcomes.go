@@ -81,7 +81,7 @@ func (l Outcomes) Len() int { return len(l.rows) }
 // IsZero reports whether there are none, for JSON.
 func (l Outcomes) IsZero() bool { return len(l.rows) == 0 }
 
-// At returns an outcome. What it points to must not be changed.
+// At returns an outcome. Callers must not write to its Reward, Usage or Scores.
 func (l Outcomes) At(i int) Outcome {
 	r := &l.rows[i]
 	t := &l.tasks[r.task]
