@@ -204,6 +204,7 @@ func ReadPackedTree(dir string) (tree PackedTree, err error) {
 		}
 	})
 	tree.Trials, tree.Unreadable = readable(packed, errs)
+	Compress(tree.Trials)
 	var unreadable []error
 	tree.Confirmations, unreadable = ReadConfirmations(dir, tree.Plan)
 	tree.Unreadable = append(tree.Unreadable, unreadable...)

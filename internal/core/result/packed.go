@@ -61,6 +61,17 @@ func PackAll(trials []Trial) []Packed {
 	return packed
 }
 
+// Compress packs trials again, in their order, and replaces them: they take a third of the memory,
+// and cost little more to read in about that order. In another order a trial costs up to 0.1 ms.
+func Compress(trials []Packed) {
+	p := Packer{packing.Packer{Dense: true}}
+	for i, t := range trials {
+		if t.There() {
+			trials[i] = p.Pack(t.Unpack())
+		}
+	}
+}
+
 // UnpackAll returns all trials whole.
 func UnpackAll(packed []Packed) []Trial {
 	trials := make([]Trial, len(packed))

@@ -81,6 +81,13 @@ func TestUnpackReturnsWhatWasPacked(t *testing.T) {
 	if unpacked := UnpackAll(PackAll(trials)); !reflect.DeepEqual(unpacked, trials) {
 		t.Fatal("UnpackAll does not return what PackAll was given")
 	}
+	gap := []Packed{packed[1], {}, packed[0]}
+	if Compress(packed); !reflect.DeepEqual(UnpackAll(packed), trials) {
+		t.Fatal("Compress changes trials")
+	}
+	if Compress(gap); gap[1].There() || !reflect.DeepEqual(gap[2].Unpack(), &trials[0]) {
+		t.Fatal("Compress mixes up trials where one has no result")
+	}
 	if (Packed{}).There() || (Packed{}).Unpack() != nil || !packed[0].There() {
 		t.Fatal("a zero Packed has a trial")
 	}

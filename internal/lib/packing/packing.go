@@ -26,11 +26,14 @@ func FormOf[T any]() Form[T] { return Form[T]{formOf(reflect.TypeFor[T](), map[r
 
 // Pack packs a value. Unpack returns an equal one from the block and the place in it.
 func (f Form[T]) Pack(p *Packer, v *T) (in *Block, at int32) {
-	if p.texts == nil {
-		p.texts, p.index = &texts{}, map[string]int{}
+	if p.shared == nil {
+		p.shared, p.index = &shared{}, map[string]int{}
 	}
 	if p.current == nil || len(p.current.data) >= blockSize {
-		p.current = &Block{data: make([]byte, 0, blockSize+blockSize/8), texts: p.texts}
+		if p.Dense && p.current != nil {
+			p.current.compress()
+		}
+		p.current = &Block{data: make([]byte, 0, blockSize+blockSize/8), shared: p.shared}
 	}
 	in, at = p.current, int32(len(p.current.data))
 	f.of.pack(p, reflect.ValueOf(v).Elem())
@@ -44,19 +47,29 @@ func (f Form[T]) Unpack(in *Block, at int32, into *T) {
 
 // Block holds packed values one after the other.
 type Block struct {
-	data  []byte
-	texts *texts
+	data   []byte // compressed if size is not 0
+	size   int    // of the values of a compressed block, in bytes
+	shared *shared
 }
 
 // Reader returns a reader of the value at a place, for callers that know the beginning of its form:
 // for each field of a struct that is not zero, its number from 1 and its value, and then a 0.
-func (b *Block) Reader(at int32) *Reader { return &Reader{data: b.data[at:], texts: b.texts} }
+func (b *Block) Reader(at int32) *Reader {
+	data := b.data
+	if b.size > 0 {
+		data = b.shared.recent.values(b)
+	}
+	return &Reader{data: data[at:], shared: b.shared}
+}
 
-// Len returns the number of bytes of the values so far.
+// Len returns the number of bytes that the values so far take.
 func (b *Block) Len() int { return len(b.data) }
 
-// texts holds the texts that packed values share.
-type texts struct{ list []string }
+// shared is what all blocks of a Packer have in common.
+type shared struct {
+	texts  []string
+	recent recent
+}
 
 // Bounds of the memory of a Packer: bytes of a block, and texts that are shared. Other texts are
 // in the values themselves.
@@ -68,8 +81,12 @@ const (
 // Packer packs values into blocks. It is not safe for concurrent use, nor while one of its values
 // is unpacked. The zero Packer is ready to use.
 type Packer struct {
+	// Dense compresses each block once it is full, to about a third. Reading values in their order
+	// costs little more then; another order costs up to 0.1 ms each.
+	Dense bool
+
 	current *Block
-	texts   *texts
+	shared  *shared
 	index   map[string]int
 }
 
@@ -236,9 +253,9 @@ func (p *Packer) Text(s string) {
 	n, ok := p.index[s]
 	switch {
 	case ok:
-	case len(s) < MaxShared && len(p.texts.list) < maxTexts:
-		n = len(p.texts.list)
-		p.texts.list, p.index[s] = append(p.texts.list, s), n
+	case len(s) < MaxShared && len(p.shared.texts) < maxTexts:
+		n = len(p.shared.texts)
+		p.shared.texts, p.index[s] = append(p.shared.texts, s), n
 	default:
 		p.Number(uint64(len(s))<<1 | 1)
 		p.current.data = append(p.current.data, s...)
@@ -252,8 +269,8 @@ const MaxShared = 256
 
 // Reader reads what a Packer appended.
 type Reader struct {
-	data  []byte
-	texts *texts
+	data   []byte
+	shared *shared
 }
 
 // Number returns what Packer.Number appended.
@@ -284,7 +301,7 @@ func (r *Reader) Float() float64 {
 func (r *Reader) Text() string {
 	n := r.Number()
 	if n&1 == 0 {
-		return r.texts.list[n>>1]
+		return r.shared.texts[n>>1]
 	}
 	s := string(r.data[:n>>1])
 	r.data = r.data[n>>1:]

@@ -1,8 +1,11 @@
 package packing
 
 import (
+	"fmt"
 	"math"
 	"reflect"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -32,6 +35,56 @@ func TestNumbersAreExact(t *testing.T) {
 	var got numbers
 	if form.Unpack(in, at, &got); !math.IsNaN(got.Floats[0]) {
 		t.Errorf("got %v, want NaN", got)
+	}
+}
+
+// TestDenseBlocksAreSmallAndReadInAnyOrder packs many records like those of a job's trials.
+func TestDenseBlocksAreSmallAndReadInAnyOrder(t *testing.T) {
+	type record struct {
+		Name, Digest string
+		Reward       float64
+		Seconds      float64
+		Message      string
+	}
+	const n = 20000
+	made := func(i int) record {
+		sec := float64(i*7919%100000) / 1000
+		return record{fmt.Sprint("task-", i/50), strings.Repeat("d", 64), float64(i % 2), sec, strings.Repeat("m", i%7*100)}
+	}
+	form := FormOf[record]()
+	size := map[bool]int{}
+	for _, dense := range []bool{false, true} {
+		p := Packer{Dense: dense}
+		in, at := make([]*Block, n), make([]int32, n)
+		blocks := map[*Block]bool{}
+		for i := range n {
+			one := made(i)
+			in[i], at[i] = form.Pack(&p, &one)
+			blocks[in[i]] = true
+		}
+		for b := range blocks {
+			size[dense] += b.Len()
+		}
+		var group sync.WaitGroup
+		for step := range 4 { // forwards, backwards, and in two orders that jump
+			group.Go(func() {
+				for k := range n {
+					i := []int{k, n - 1 - k, k * 7 % n, k * 50 % (n - 1)}[step]
+					if step > 1 && k%10 > 0 {
+						continue
+					}
+					var got record
+					if form.Unpack(in[i], at[i], &got); got != made(i) {
+						t.Errorf("record %d, read in order %d, is %+v", i, step, got)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+	}
+	if size[true] > size[false]/3 {
+		t.Errorf("dense blocks have %d bytes, others %d", size[true], size[false])
 	}
 }
 

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -59,8 +60,16 @@ func TestMissingShardIsReportedWithItsTrials(t *testing.T) {
 	if len(merged.Incomplete) != 1 || merged.Job.SkippedTrials != 4 || !merged.Job.Cancelled {
 		t.Errorf("%q, %+v", merged.Incomplete, merged.Job.Summary)
 	}
-	if record := s.Read(s.In("jobs", "nightly", result.MergeFile)); !strings.Contains(record, "shard 3/4 is missing") {
-		t.Errorf("merge.json says nothing of it:\n%s", record)
+	text := s.Read(s.In("jobs", "nightly", result.MergeFile))
+	if !strings.Contains(text, "shard 3/4 is missing") {
+		t.Errorf("merge.json says nothing of it:\n%s", text)
+	}
+	var made record
+	s.Check(json.Unmarshal([]byte(text), &made))
+	for _, shard := range made.Shards {
+		if shard.Results != shard.Trials || shard.Trials == 0 {
+			t.Errorf("merge.json has %+v, want all results", shard)
+		}
 	}
 
 	// Once it is there, the same command makes the merge whole, and leaves nothing of the old one.

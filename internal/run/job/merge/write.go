@@ -64,6 +64,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 		}
 	}
 	m.report(out)
+	shards := m.recordShards(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job, m.out.Groups = m.out.Tree.Summarize()
 	work = &errgroup.Group{} // none of these needs much memory
@@ -80,7 +81,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	if err := m.writeConfig(draft); err != nil {
 		return err
 	}
-	if err := writeLarge(filepath.Join(draft, result.MergeFile), m.newRecord(out)); err != nil {
+	if err := writeLarge(filepath.Join(draft, result.MergeFile), m.newRecord(shards)); err != nil {
 		return err
 	}
 	return m.replace(draft)
@@ -106,6 +107,7 @@ func (o *outcomes) tree(plan result.Plan) result.PackedTree {
 	}
 	clear(o.trials[n:])
 	tree.Trials = o.trials[:n]
+	result.Compress(tree.Trials)
 	return tree
 }
 
@@ -143,13 +145,18 @@ func (m *merge) writeConfig(draft string) error {
 }
 
 // newRecord returns the merge.json of this merge.
-func (m *merge) newRecord(out *outcomes) record {
-	r := record{PlanDigest: m.plan.Digest, Moved: m.opts.Move, Total: m.total, Shards: []recordShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
+func (m *merge) newRecord(shards []recordShard) record {
+	return record{PlanDigest: m.plan.Digest, Moved: m.opts.Move, Total: m.total, Shards: shards, Incomplete: append([]string{}, m.out.Incomplete...)}
+}
+
+// recordShards returns what a record has of each shard.
+func (m *merge) recordShards(out *outcomes) []recordShard {
+	shards := []recordShard{}
 	for _, p := range m.parts {
 		planned, have := m.counts(m.own(p.index), out)
-		r.Shards = append(r.Shards, recordShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: planned, Results: have})
+		shards = append(shards, recordShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: planned, Results: have})
 	}
-	return r
+	return shards
 }
 
 // writeLarge writes a file of the draft without holding all of its text in memory. It does not
