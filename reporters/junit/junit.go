@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,19 +35,7 @@ type Reporter struct {
 	CaseFiles bool
 }
 
-// document, suite and testcase extend the library's types. Their fields hide the embedded ones of
-// the same element.
-type document struct {
-	XMLName xml.Name `xml:"testsuites"`
-	junit.Testsuites
-	Suites []suite `xml:"testsuite"`
-}
-
-type suite struct {
-	junit.Testsuite
-	Testcases []testcase `xml:"testcase"`
-}
-
+// testcase extends the library's type. Its fields hide the embedded ones of the same element.
 type testcase struct {
 	junit.Testcase
 	File      string   `xml:"file,attr,omitempty"`
@@ -55,25 +45,6 @@ type testcase struct {
 	SystemOut *block   `xml:"system-out"`
 	Flaky     []rerun  `xml:"flakyFailure"`
 	Rerun     []rerun  `xml:"rerunFailure"`
-}
-
-// size returns the bytes of the case's texts, which is less than the case takes in the document.
-func (t *testcase) size() int {
-	n := len(t.Classname) + len(t.Name)
-	if t.SystemOut != nil {
-		n += t.SystemOut.size()
-	}
-	for _, o := range []*outcome{t.Skipped, t.Error, t.Failure} {
-		if o != nil {
-			n += len(o.Message) + o.size()
-		}
-	}
-	for _, runs := range [][]rerun{t.Flaky, t.Rerun} {
-		for _, r := range runs {
-			n += len(r.Message) + r.StackTrace.size()
-		}
-	}
-	return n
 }
 
 type outcome struct {
@@ -95,8 +66,6 @@ type block struct {
 	CData   string `xml:",cdata"`
 	Escaped string `xml:",chardata"`
 }
-
-func (b block) size() int { return len(b.CData) + len(b.Escaped) }
 
 // blockOf returns a block with the text.
 func blockOf(text string) block {
@@ -121,45 +90,69 @@ func (r Reporter) Write(w io.Writer, in report.Input) error {
 	in.Files = report.LookOnce(in.Files)
 	cases := report.Cases(in)
 	for i, d := range details {
-		b := builder{in: in, cases: cases, detail: d, files: r.CaseFiles, excerpt: excerptSize(cases, limit), names: map[string]int{}, limit: limit}
+		b := builder{in: in, cases: cases, detail: d, files: r.CaseFiles, excerpt: excerptSize(cases, limit), names: map[string]int{}, out: pieces{limit: limit}}
 		if i == len(details)-1 {
-			b.limit = math.MaxInt // there is nothing else to leave out
+			b.out.limit = math.MaxInt // there is nothing else to leave out
 		}
-		text, err := b.text()
+		err := b.document()
 		if errors.Is(err, errTooLarge) {
 			continue
 		}
 		if err == nil {
-			_, err = w.Write(text)
+			_, err = (*net.Buffers)(&b.out.all).WriteTo(w)
 		}
 		return err
 	}
 	return nil
 }
 
-// text returns the document. The error is errTooLarge if it is larger than the limit: then the rest
-// of it is not built, and no log is read for it.
-func (b *builder) text() ([]byte, error) {
-	doc := b.document()
-	if b.size > b.limit {
-		return nil, errTooLarge
-	}
-	return encode(doc, b.limit)
-}
-
 var errTooLarge = errors.New("the document is larger than its limit")
 
-// limited is a buffer that refuses more than limit bytes.
-type limited struct {
-	kept  bytes.Buffer // not embedded: its other methods know no limit
-	limit int
+// pieces is a text in pieces. It refuses more than limit bytes: then the rest of a document is not
+// built, and no log is read for it.
+type pieces struct {
+	all         [][]byte
+	size, limit int
 }
 
-func (l *limited) Write(p []byte) (int, error) {
-	if l.kept.Len()+len(p) > l.limit {
+func (p *pieces) Write(data []byte) (int, error) {
+	const most = 64 << 10
+	if p.size += len(data); p.size > p.limit {
 		return 0, errTooLarge
 	}
-	return l.kept.Write(p)
+	if last := len(p.all) - 1; last < 0 || len(p.all[last])+len(data) > cap(p.all[last]) {
+		p.all = append(p.all, make([]byte, 0, max(most, len(data))))
+	}
+	last := &p.all[len(p.all)-1]
+	*last = append(*last, data...)
+	return len(data), nil
+}
+
+// reserve returns a place for around.
+func (p *pieces) reserve() int {
+	p.all = append(p.all, nil)
+	return len(p.all) - 1
+}
+
+// around writes an element around what was written since its place was reserved, if anything was.
+func (p *pieces) around(place int, before string, element any, name, indent string) error {
+	var text bytes.Buffer
+	text.WriteString(before)
+	enc := xml.NewEncoder(&text)
+	enc.Indent(indent, "  ")
+	if err := enc.EncodeElement(element, xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
+		return err
+	}
+	head, tail := text.Bytes(), []byte(nil)
+	if place < len(p.all)-1 {
+		at := bytes.LastIndex(head, []byte("</"))
+		tail = slices.Concat([]byte("\n"+indent), head[at:])
+		head = append(bytes.TrimRight(head[:at:at], " \n"), '\n')
+	}
+	p.all[place] = head
+	p.size += len(head)
+	_, err := p.Write(tail)
+	return err
 }
 
 // excerptSize returns how many bytes of logs each failed attempt may show, so that all of them take
@@ -174,20 +167,6 @@ func excerptSize(cases []report.Case, limit int) int {
 	return min(limit/2/max(attempts, 1), 16<<10)
 }
 
-func encode(doc document, limit int) ([]byte, error) {
-	b := limited{limit: limit}
-	enc := xml.NewEncoder(&b)
-	enc.Indent("", "  ")
-	_, err := b.Write([]byte(xml.Header))
-	if err == nil {
-		err = enc.Encode(doc)
-	}
-	if err == nil {
-		_, err = b.Write([]byte("\n"))
-	}
-	return b.kept.Bytes(), err
-}
-
 // builder builds one document.
 type builder struct {
 	in      report.Input
@@ -196,41 +175,39 @@ type builder struct {
 	files   bool
 	excerpt int            // bytes of logs for each attempt
 	names   map[string]int // how often a class and name were used
-	limit   int            // of the document in bytes
-	size    int            // the bytes that the cases of the document have at least
+	out     pieces         // the document
+	suites  junit.Testsuites
+	count   int // of the suites
 }
 
-func (b *builder) document() document {
-	var doc document
-	doc.Name, doc.Time = cmp.Or(untrusted.XMLLine(b.in.Job.JobName), "rollout"), seconds(b.in.Job.TotalDurationSec)
-	if s := b.incomplete(); s != nil {
-		doc.add(*s)
+// document writes the document. The error is errTooLarge if it is larger than the limit.
+func (b *builder) document() error {
+	b.suites.Name, b.suites.Time = cmp.Or(untrusted.XMLLine(b.in.Job.JobName), "rollout"), seconds(b.in.Job.TotalDurationSec)
+	head := b.out.reserve()
+	if len(b.in.Incomplete) > 0 {
+		if err := b.incomplete(); err != nil {
+			return err
+		}
 	}
-	for from := 0; from < len(b.cases) && b.size <= b.limit; {
+	for from := 0; from < len(b.cases); {
 		to := from
 		for to < len(b.cases) && b.cases[to].Agent == b.cases[from].Agent && b.cases[to].Dataset == b.cases[from].Dataset {
 			to++
 		}
-		doc.add(b.suite(b.cases[from:to]))
+		if err := b.suite(b.cases[from:to]); err != nil {
+			return err
+		}
 		from = to
 	}
-	return doc
+	b.suites.Skipped = 0 // the root has no such attribute in junit-10.xsd
+	err := b.out.around(head, xml.Header, b.suites, "testsuites", "")
+	_, lastErr := b.out.Write([]byte("\n"))
+	return errors.Join(err, lastErr)
 }
 
-// add appends a suite and counts its cases.
-func (d *document) add(s suite) {
-	s.ID = len(d.Suites)
-	d.Testsuites.AddSuite(s.Testsuite)
-	d.Testsuites.Suites, d.Skipped = nil, 0 // the root has no such attribute in junit-10.xsd
-	d.Suites = append(d.Suites, s)
-}
-
-// incomplete returns a suite that fails if something is missing from the job; nil if nothing is.
-func (b *builder) incomplete() *suite {
-	if len(b.in.Incomplete) == 0 {
-		return nil
-	}
-	var s suite
+// incomplete writes a suite that fails because something is missing from the job.
+func (b *builder) incomplete() error {
+	s := suite{b: b, head: b.out.reserve()}
 	s.Name, s.Time = "rollout", seconds(0)
 	s.SetTimestamp(b.in.Job.StartedAt.UTC())
 	c := testcase{Testcase: junit.Testcase{Classname: "rollout", Name: "the job is complete", Time: seconds(0)}}
@@ -238,12 +215,42 @@ func (b *builder) incomplete() *suite {
 		Message: untrusted.Cut(untrusted.XMLLine(b.in.Incomplete[0]), maxMessage), Type: "incomplete",
 		block: blockOf(untrusted.Cut(text(strings.Join(b.in.Incomplete, "\n")), maxText)),
 	}
-	s.add(c)
-	return &s
+	s.count(c)
+	return errors.Join(s.write(c), s.end())
 }
 
-// add appends a case and counts it.
-func (s *suite) add(c testcase) {
+// suite is a suite that is being written: its cases come before its counts are known.
+type suite struct {
+	junit.Testsuite
+	b    *builder
+	head int // its place in the document
+	enc  *xml.Encoder
+}
+
+// write writes a case.
+func (s *suite) write(c testcase) error {
+	if s.enc == nil {
+		s.enc = xml.NewEncoder(&s.b.out)
+		s.enc.Indent("    ", "  ")
+	}
+	return s.enc.EncodeElement(c, xml.StartElement{Name: xml.Name{Local: "testcase"}})
+}
+
+// end writes the rest of the suite.
+func (s *suite) end() error {
+	before := ""
+	if s.b.count > 0 {
+		before = "\n"
+	}
+	s.ID = s.b.count
+	s.b.count++
+	s.b.suites.AddSuite(s.Testsuite)
+	s.b.suites.Suites = nil
+	return s.b.out.around(s.head, before, s.Testsuite, "testsuite", "  ")
+}
+
+// count counts a case.
+func (s *suite) count(c testcase) {
 	counted := junit.Testcase{}
 	if c.Error != nil {
 		counted.Error = &junit.Result{}
@@ -255,40 +262,41 @@ func (s *suite) add(c testcase) {
 		counted.Skipped = &junit.Result{}
 	}
 	s.AddTestcase(counted)
-	s.Testsuite.Testcases = nil
-	s.Testcases = append(s.Testcases, c)
+	s.Testcases = nil
 }
 
-// suite returns the suite of one agent on one dataset.
-func (b *builder) suite(cases []report.Case) suite {
-	var s suite
+// suite writes the suite of one agent on one dataset.
+func (b *builder) suite(cases []report.Case) error {
+	s := suite{b: b, head: b.out.reserve()}
 	agent, dataset := untrusted.XMLLine(cases[0].Agent), untrusted.XMLLine(cases[0].Dataset)
 	s.Name = cut(agent + "/" + dataset)
 	s.File = cut(untrusted.XMLLine(commonDir(cases)))
 	s.SetTimestamp(b.in.Job.StartedAt.UTC())
-	b.properties(&s, cases[0])
+	b.properties(&s.Testsuite, cases[0])
 	classname := cut(agent + "." + dataset)
 	total, left := 0.0, 0
 	for _, c := range cases {
-		if b.size > b.limit {
-			break
-		}
 		total += c.Seconds()
 		tc := b.testcase(c)
-		tc.Classname, tc.Name = classname, unique(b.names, classname, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
-		s.add(tc)
-		if !b.detail.cases || !b.detail.passing && c.State == report.Passed {
-			s.Testcases = s.Testcases[:len(s.Testcases)-1]
+		s.count(tc)
+		if !b.detail.cases {
 			left++
-		} else {
-			b.size += tc.size()
+			continue
+		}
+		tc.Classname, tc.Name = classname, unique(b.names, classname, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
+		if !b.detail.passing && c.State == report.Passed {
+			left++
+			continue
+		}
+		if err := s.write(tc); err != nil {
+			return err
 		}
 	}
 	if left > 0 {
 		s.AddProperty("rollout.omitted_testcases", strconv.Itoa(left))
 	}
 	s.Time = seconds(total)
-	return s
+	return s.end()
 }
 
 // unique returns the name, with a number if the class already uses it: different names may become
@@ -311,7 +319,7 @@ func unique(names map[string]int, classname, name string) string {
 }
 
 // properties adds the suite's numbers and their origin.
-func (b *builder) properties(s *suite, c report.Case) {
+func (b *builder) properties(s *junit.Testsuite, c report.Case) {
 	add := func(name, value string) {
 		if value != "" {
 			s.AddProperty("rollout."+name, cut(untrusted.XMLLine(value)))
