@@ -1,6 +1,7 @@
 package result
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -61,6 +62,40 @@ func TestHostileFilesTakeLittleMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAResultOfManyTasksTakesLittleMemory reads trials that share no names, in no order, with large
+// numbers: they take the most memory for their text.
+func TestAResultOfManyTasksTakesLittleMemory(t *testing.T) {
+	const n = 300_000
+	var text bytes.Buffer
+	text.WriteString(`{"job_name":"j","agents":{"a":{}},"results":[`)
+	for i := n; i > 0; i-- {
+		fmt.Fprintf(&text, `{"agent_name":"a","task_name":"%d","attempt":40000},`, i)
+	}
+	text.Truncate(text.Len() - 1)
+	text.WriteString("]}")
+	path := filepath.Join(t.TempDir(), ResultFile)
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	size := text.Len()
+	text = bytes.Buffer{}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	job, _, err := ReadJob(path)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if err != nil || job.Results.Len() != n {
+		t.Fatalf("%d results, %v", job.Results.Len(), err)
+	}
+	if held := int(after.HeapAlloc) - int(before.HeapAlloc); held > 8*size {
+		t.Errorf("%d bytes in memory for a file of %d", held, size)
+	} else {
+		t.Logf("%.1f bytes in memory for each of the file", float64(held)/float64(size))
+	}
+	runtime.KeepAlive(job)
 }
 
 func TestHeadsHaveFewKeys(t *testing.T) {

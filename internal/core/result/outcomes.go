@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"hash/maphash"
 	"iter"
 	"math"
 	"slices"
@@ -21,8 +22,8 @@ type Outcomes struct { //nolint:recvcheck // encoders need MarshalJSON of values
 	rows  []row
 	more  []rowMore
 	tasks []outcomeTask
-	mixed bool                  // tasks may not be in order
-	index map[outcomeTask]int32 // of mixed tasks; nil: not made yet
+	mixed bool             // tasks may not be in order
+	index map[uint64]int32 // of mixed tasks by hash, or the next number that was free; nil: not made yet
 }
 
 // outcomeTask is the part of an outcome that the attempts at a task share.
@@ -199,17 +200,35 @@ func (l *Outcomes) taskOf(o *Outcome, likely int32) int32 {
 	}
 	l.mixed = true
 	if l.index == nil {
-		l.index = make(map[outcomeTask]int32, n)
-		for i, known := range l.tasks {
-			l.index[known] = int32(i)
+		l.index = make(map[uint64]int32, n)
+		for i := range l.tasks {
+			_, free := l.find(&l.tasks[i])
+			l.index[free] = int32(i)
 		}
 	}
-	if i, ok := l.index[t]; ok && int(i) < n && l.tasks[i] == t { // a copy of the list may have added another one
-		return i
+	i, free := l.find(&t)
+	if i < 0 {
+		i = int32(n)
+		l.tasks, l.index[free] = append(l.tasks, t), i
 	}
-	l.tasks, l.index[t] = append(l.tasks, t), int32(n)
-	return int32(n)
+	return i
 }
+
+// find returns the index of a task, or a negative one and the number in l.index that is free for
+// it.
+func (l *Outcomes) find(t *outcomeTask) (i int32, free uint64) {
+	for h := maphash.Comparable(hashSeed, *t); ; h++ {
+		i, ok := l.index[h]
+		if !ok {
+			return -1, h
+		}
+		if int(i) < len(l.tasks) && l.tasks[i] == *t { // a copy of the list may have added another one
+			return i, h
+		}
+	}
+}
+
+var hashSeed = maphash.MakeSeed()
 
 // Clone returns a list that shares no elements but the Scores and Usage that they point to.
 func (l Outcomes) Clone() Outcomes {

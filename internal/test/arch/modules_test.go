@@ -98,9 +98,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/klauspost/compress"},
-		use:      "compressed layers, archives that `ADD` unpacks, compressed requests to models and answers of them",
+		use:      "compressed layers, archives that `ADD` unpacks, compressed requests to models and answers of them, the trials of large jobs in memory",
 		why:      "BuildKit and containerd use it; the standard library has no zstd.",
-		packages: []string{"providers/sandbox/internal/decompress", "providers/internal/registryimage", "internal/model/coding"},
+		packages: []string{"providers/sandbox/internal/decompress", "providers/internal/registryimage", "internal/model/coding", "internal/lib/packing"},
 	},
 	{
 		paths:    []string{"github.com/andybalholm/brotli"},

@@ -40,6 +40,31 @@ func live(do func()) (peak, allocated uint64) {
 	return peak - min(peak, before), sample[1].Value.Uint64() - allocs
 }
 
+// TestSavingMemoryFollowsTheHeap holds more and more memory while it is saved.
+func TestSavingMemoryFollowsTheHeap(t *testing.T) {
+	now := func() int { p := debug.SetGCPercent(100); debug.SetGCPercent(p); return p }
+	before := now()
+	restore, inner := SaveMemory(), SaveMemory()
+	inner()
+	if got := now(); got != mostPercent {
+		t.Errorf("with a small heap it is %d, want %d", got, mostPercent)
+	}
+	held := make([]byte, 4*spareBytes)
+	for deadline := time.Now().Add(time.Minute); now() > 25 && time.Now().Before(deadline); time.Sleep(time.Millisecond) { // cleanups run after a collection
+		runtime.GC()
+	}
+	if got := now(); got < leastPercent || got > 25 {
+		t.Errorf("with %d bytes it is %d, want 25 or less", len(held), got)
+	}
+	runtime.KeepAlive(held)
+	restore()
+	runtime.GC()
+	time.Sleep(10 * time.Millisecond)
+	if got := now(); got != before {
+		t.Errorf("afterwards it is %d, before it was %d", got, before)
+	}
+}
+
 // TestMemoryDoesNotGrowWithTheNumberOfShards measures the memory that a merge holds and allocates:
 // both depend on the number of trials alone. Each shard has the whole plan.
 func TestMemoryDoesNotGrowWithTheNumberOfShards(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
@@ -130,18 +129,6 @@ func (m *merge) open(ctx context.Context) error {
 		return err
 	}
 	return m.selectShards(trees)
-}
-
-// SaveMemory makes the garbage collector run more often until restore is called. Without it, a
-// process with the results of a large job needs twice their memory; with it, about a quarter more
-// processor time.
-func SaveMemory() (restore func()) {
-	const percent = 50
-	before := debug.SetGCPercent(percent)
-	if before >= 0 && before < percent {
-		debug.SetGCPercent(before)
-	}
-	return func() { debug.SetGCPercent(before) }
 }
 
 // merge is the state of one call of Run.
