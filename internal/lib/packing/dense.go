@@ -38,8 +38,8 @@ type recent struct {
 	plain [maxRecent][]byte
 }
 
-// maxRecent bounds the blocks that are kept: two megabytes. Values that are read by agent while they
-// were packed by task come from as many blocks as there are agents.
+// maxRecent bounds the blocks that are kept: two megabytes. Values that are read by agent while
+// they were packed by task come from as many blocks as there are agents.
 const maxRecent = 32
 
 // values returns the values of a compressed block.
