@@ -100,7 +100,8 @@ func writeJob(dir string, n, trials, logBytes int) error {
 		if err := os.WriteFile(filepath.Join(at, result.ResultFile), text, 0o600); err != nil {
 			return err
 		}
-		plan.Trials, done = append(plan.Trials, key), append(done, t)
+		plan.Trials.Append(key)
+		done = append(done, t)
 	}
 	return errors.Join(
 		result.WriteJSON(filepath.Join(dir, result.PlanFile), plan),

@@ -52,8 +52,8 @@ func Look(ctx context.Context, h *host.Host, req reporting.MergeRequest) (Looked
 
 // incomplete says which shards have not made what they were told to make.
 func incomplete(made merge.Made, missing []result.Key) string {
-	of, lacks := make(map[result.Key]int, len(made.Plan.Trials)), map[int]int{}
-	for i, key := range made.Plan.Trials {
+	of, lacks := make(map[result.Key]int, made.Plan.Trials.Len()), map[int]int{}
+	for i, key := range made.Plan.Trials.All() {
 		of[key] = made.ShardOf[i]
 	}
 	for _, key := range missing {
@@ -73,7 +73,7 @@ func roundOf(made merge.Made, round int) Division {
 	for _, t := range made.Trials {
 		has[t.Key] = true
 	}
-	for i, key := range made.Plan.Trials {
+	for i, key := range made.Plan.Trials.All() {
 		if has[key] {
 			continue
 		}

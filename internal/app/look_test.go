@@ -15,7 +15,8 @@ func TestRoundOf(t *testing.T) {
 	for shard := 1; shard <= 3; shard++ {
 		for attempt := 1; attempt <= 3; attempt++ {
 			key := result.Key{Agent: "a", Dataset: "d", Task: string(rune('a' + shard)), Attempt: attempt}
-			made.Plan.Trials, made.ShardOf = append(made.Plan.Trials, key), append(made.ShardOf, shard)
+			made.Plan.Trials.Append(key)
+			made.ShardOf = append(made.ShardOf, shard)
 			if attempt <= shard {
 				made.Trials = append(made.Trials, result.Trial{Key: key})
 			}

@@ -212,7 +212,7 @@ func TestTheEstimateIsPostedAndReplaced(t *testing.T) {
 	}
 	p.write(".git/HEAD", []byte(headCommit+"\n")) // which was checked out
 	key := result.Key{Agent: "a", Dataset: "evals", Task: "easy", Attempt: 1}
-	earlier, err := json.Marshal(result.Summarize(result.Plan{JobName: "asked", Trials: []result.Key{key}, Metrics: []string{"mean"}},
+	earlier, err := json.Marshal(result.Summarize(result.Plan{JobName: "asked", Trials: result.KeysOf(key), Metrics: []string{"mean"}},
 		[]result.Trial{{Key: key, Reward: new(1.0), Cost: result.Dollars(0.25), Durations: result.Durations{TotalSec: 61}}}))
 	if err != nil {
 		t.Fatal(err)

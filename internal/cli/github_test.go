@@ -101,7 +101,7 @@ func (p *aPull) writeJob(name string, rewards map[string]float64) {
 	plan := result.Plan{Commit: &commit, Parents: parents, JobName: "agent", Digest: "sha256:1", StartedAt: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), Metrics: []string{"mean"}}
 	for _, task := range []string{"falls", "stays"} {
 		plan.Tasks = append(plan.Tasks, result.PlannedTask{Dataset: "d", Task: task, Digest: "sha256:t", Path: "evals/" + task})
-		plan.Trials = append(plan.Trials, result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1})
+		plan.Trials.Append(result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1})
 	}
 	tree, err := job.Create(filepath.Join(p.dir, name), config.Job{Name: "agent"}, plan)
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *aPull) writeJob(name string, rewards map[string]float64) {
 	}
 	defer tree.Close()
 	var trials []result.Trial
-	for _, key := range plan.Trials {
+	for _, key := range plan.Trials.All() {
 		done := result.Trial{Key: key, Reward: new(rewards[key.Task]), TaskDigest: "sha256:t"}
 		trials = append(trials, done)
 		if err := tree.WriteTrial(trial.Outcome{Trial: done}); err != nil {

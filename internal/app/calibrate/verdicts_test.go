@@ -26,7 +26,7 @@ func judged(t *testing.T) (*host.Host, *apptest.Recorder) {
 	plan := result.Plan{JobName: "judged"}
 	for i := range 6 {
 		key := result.Key{Agent: "mine", Dataset: "evals", Task: fmt.Sprintf("t%d", i), Attempt: 1}
-		plan.Trials = append(plan.Trials, key)
+		plan.Trials.Append(key)
 		strict := result.AgentRun{Name: "strict", Role: result.RoleJudge, Score: new(float64(i % 2)), Reason: "because\x1b[31m"}
 		if i == 5 {
 			strict.Score, strict.Error = nil, &result.Error{Type: result.JudgeTimeout}

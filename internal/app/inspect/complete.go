@@ -40,14 +40,14 @@ func RerunNames(paths host.Paths, dir string) []string {
 		return nil
 	}
 	datasets := map[string][]string{} // by AGENT/TASK
-	for _, k := range plan.Own() {
+	for _, k := range plan.Own().All() {
 		short := k.Agent + "/" + k.Task
 		if !slices.Contains(datasets[short], k.Dataset) {
 			datasets[short] = append(datasets[short], k.Dataset)
 		}
 	}
 	var names []string
-	for _, k := range plan.Own() {
+	for _, k := range plan.Own().All() {
 		name := k.Agent + "/" + k.Task
 		if len(datasets[name]) > 1 {
 			name = k.Agent + "/" + k.Dataset + "/" + k.Task

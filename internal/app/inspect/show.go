@@ -51,7 +51,7 @@ func ShowJob(h *host.Host, dir string) (ShownJob, error) {
 			Job: result.Summarize(tree.Plan, tree.All()), Plan: tree.Plan, Trials: result.PackAll(tree.All()), Groups: result.Groups(tree.Plan, tree.All()),
 			Files: os.DirFS(h.Path(dir)), Dir: dir, Now: h.Now(),
 		},
-		State: library.JobDone, Keys: slices.Concat(tree.Plan.Own(), tree.Plan.ConfirmationKeys()),
+		State: library.JobDone, Keys: slices.Concat(tree.Plan.Own().Slice(), tree.Plan.ConfirmationKeys()),
 	}
 	if data, err := result.ReadConfig(h.Path(dir)); err == nil {
 		shown.Input.Policy, _ = config.Policy(result.ConfigFile, data, nil)
@@ -296,7 +296,7 @@ func FindTrial(paths host.Paths, dir, part string) (result.Key, error) {
 	if err != nil {
 		return result.Key{}, err
 	}
-	keys := slices.Concat(plan.Own(), plan.ConfirmationKeys())
+	keys := slices.Concat(plan.Own().Slice(), plan.ConfirmationKeys())
 	var names []string
 	var found, whole []result.Key
 	for _, k := range keys {
@@ -344,7 +344,7 @@ func TrialNames(paths host.Paths, dir, prefix string) (names []string) {
 	if err != nil {
 		return nil
 	}
-	for _, k := range slices.Concat(plan.Own(), plan.ConfirmationKeys()) {
+	for _, k := range slices.Concat(plan.Own().Slice(), plan.ConfirmationKeys()) {
 		if name := k.String(); strings.HasPrefix(name, prefix) && name == host.Clean(name) && len(names) < 1000 {
 			names = append(names, name)
 		}

@@ -18,7 +18,7 @@ func TestWholeNamesWin(t *testing.T) {
 	trial := func(task string, attempt int) result.Key {
 		return result.Key{Task: task, Dataset: "d", Agent: "a", Attempt: attempt}
 	}
-	plan := result.Plan{JobName: "one", Trials: []result.Key{trial("hello", 1), trial("hello-Ada", 1), trial("bye", 1), trial("bye", 2), trial("bye-Ada", 1)}}
+	plan := result.Plan{JobName: "one", Trials: result.KeysOf(trial("hello", 1), trial("hello-Ada", 1), trial("bye", 1), trial("bye", 2), trial("bye-Ada", 1))}
 	if err := result.WriteJSON(filepath.Join(dir, result.PlanFile), plan); err != nil {
 		t.Fatal(err)
 	}

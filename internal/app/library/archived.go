@@ -300,7 +300,7 @@ func (a *archives) unpackTrials(ctx context.Context, in *inArchive, job *archive
 			return err
 		}
 	}
-	for _, key := range slices.Concat(plan.Own(), plan.ConfirmationKeys()) {
+	for _, key := range slices.Concat(plan.Own().Slice(), plan.ConfirmationKeys()) {
 		err := in.unpack(opened, job.prefix, job.name, key.Dir()+"/"+result.ResultFile, result.MaxTrialFile)
 		if err := cmp.Or(ctx.Err(), err); err != nil {
 			return err

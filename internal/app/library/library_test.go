@@ -18,7 +18,7 @@ import (
 func storedJob(t *testing.T, dir, name string) result.Key {
 	t.Helper()
 	key := result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}
-	plan := result.Plan{JobName: name, StartedAt: time.Unix(1_800_000_000, 0).UTC(), Metrics: []string{"mean"}, Trials: []result.Key{key}}
+	plan := result.Plan{JobName: name, StartedAt: time.Unix(1_800_000_000, 0).UTC(), Metrics: []string{"mean"}, Trials: result.KeysOf(key)}
 	trial := result.Trial{Key: key, Reward: new(1.0)}
 	if err := os.MkdirAll(filepath.Join(dir, key.Dir()), 0o755); err != nil {
 		t.Fatal(err)

@@ -138,9 +138,9 @@ func TestShardsAreAPointOverTime(t *testing.T) {
 		all, plan = append(all, tree.Trials...), tree.Plan
 		s.Check(os.Rename(s.In("shards", n), s.In("jobs", n)))
 	}
-	plan.Shard, plan.Trials = nil, nil
+	plan.Shard, plan.Trials = nil, result.Keys{}
 	for _, trial := range all {
-		plan.Trials = append(plan.Trials, trial.Key)
+		plan.Trials.Append(trial.Key)
 	}
 	merged := result.Summarize(plan, all)
 	merged.Results.Sort()

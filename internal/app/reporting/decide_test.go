@@ -18,7 +18,7 @@ func TestRoundsContinue(t *testing.T) {
 	for _, task := range []string{"a", "b", "c", "d", "e", "f"} {
 		for n := 1; n <= 3; n++ {
 			key := result.Key{Agent: "x", Dataset: "d", Task: task, Attempt: n}
-			plan.Trials = append(plan.Trials, key)
+			plan.Trials.Append(key)
 			base = append(base, result.Trial{Key: key, Reward: new(1.0)})
 			all = append(all, result.Trial{Key: key, Reward: new(0.0)})
 		}

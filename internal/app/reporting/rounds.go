@@ -121,7 +121,7 @@ func LookAt(policy gate.Policy, now time.Time, base *FoundBaseline, made merge.M
 		ended[t.Key] = t.Error == nil || t.Error.Type != result.Cancelled
 	}
 	left := func(wanted func(result.Key) bool) []result.Key {
-		return slices.DeleteFunc(slices.Clone(plan.Trials), func(k result.Key) bool { return ended[k] || !wanted(k) })
+		return plan.Trials.Where(func(_ int, k result.Key) bool { return !ended[k] && wanted(k) }).Slice()
 	}
 	if why := base.NotLookable(before.Attempts); why != "" {
 		all := func(result.Key) bool { return true }

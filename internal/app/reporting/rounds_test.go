@@ -25,7 +25,7 @@ func TestLookAtShards(t *testing.T) {
 		base, all := scripted(random, attempts, worse)
 		var plan result.Plan
 		for _, trial := range all {
-			plan.Trials = append(plan.Trials, trial.Key)
+			plan.Trials.Append(trial.Key)
 		}
 		found := &reporting.FoundBaseline{Job: new(result.Summarize(result.Plan{Trials: plan.Trials}, base))}
 		until := func(round int) []result.Trial {
@@ -39,7 +39,7 @@ func TestLookAtShards(t *testing.T) {
 		for round := 1; want == nil; round++ {
 			made := until(round)
 			left := func(wanted func(result.Key) bool) bool {
-				return slices.ContainsFunc(plan.Trials, func(k result.Key) bool { return k.Attempt > round && wanted(k) })
+				return slices.ContainsFunc(plan.Trials.Slice(), func(k result.Key) bool { return k.Attempt > round && wanted(k) })
 			}
 			_, want, _ = reporting.Decide(policy, now, *found.Job, alone, made, left)
 		}
@@ -86,7 +86,7 @@ func TestLookAtShardsWithoutBaseline(t *testing.T) {
 	_, all := scripted(rand.New(rand.NewPCG(1, 2)), 3, 0)
 	var plan result.Plan
 	for _, trial := range all {
-		plan.Trials = append(plan.Trials, trial.Key)
+		plan.Trials.Append(trial.Key)
 	}
 	for _, upto := range []int{1, 3} {
 		plan.Rounds = &result.Rounds{Attempts: 3, Upto: upto}

@@ -80,7 +80,7 @@ func (q *followUp) choose() error {
 	q.LeaveOutLike(q.stored.Plan)
 	q.Rounds = q.stored.Plan.Rounds
 	wanted := map[result.Key]bool{}
-	for _, key := range q.stored.Plan.Trials {
+	for _, key := range q.stored.Plan.Trials.All() {
 		wanted[key] = len(q.trials) == 0 && !q.Rounds.Leaves(key)
 	}
 	for _, part := range q.trials {
@@ -94,7 +94,7 @@ func (q *followUp) choose() error {
 	for _, s := range q.Specs {
 		there[s.Key] = true
 	}
-	for _, key := range q.stored.Plan.Trials {
+	for _, key := range q.stored.Plan.Trials.All() {
 		if wanted[key] && !there[key] {
 			q.miss(key, "the job has no such task, agent or attempt any more")
 		}

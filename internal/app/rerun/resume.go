@@ -177,7 +177,7 @@ func Continue(ctx context.Context, p *stages.Planned, stored resume.Job, policy 
 	if !stored.Plan.Rounds.Follows(p.Rounds) {
 		p.Rounds = stored.Plan.Rounds
 	}
-	if p.Rounds != nil && len(p.Specs) != len(stored.Plan.Trials) {
+	if p.Rounds != nil && len(p.Specs) != stored.Plan.Trials.Len() {
 		return nil, host.Usagef("%s cannot be resumed with another number of attempts: it makes them in rounds (gate.stop), which its verdict depends on", host.Clean(p.Dir()))
 	}
 	if p.Beside == nil {
@@ -256,7 +256,7 @@ func (c *Continuation) unranked() bool {
 
 // Finish writes the files of a job with nothing left to run.
 func (c *Continuation) Finish() error {
-	total := len(c.now.Own())
+	total := c.now.Own().Len()
 	host.Linef(c.Host.Output, "Nothing to run: %d of %s in %s %s done", c.Pending.Kept, plural.Count(total, "trial"), host.Clean(c.Dir()), plural.Are(total))
 	if err := c.Stored.Finish(c.Job, c.now, c.Pending.Earlier, c.prompt); err != nil {
 		return fmt.Errorf("write the job's files: %w", err)

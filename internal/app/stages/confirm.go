@@ -78,7 +78,7 @@ func (c *Confirmer) Plan(ctx context.Context, plan result.Plan, trials []result.
 		// A task's attempts may be spread over several shards. The one with the first attempt
 		// retries it.
 		first := map[result.Key]bool{}
-		for _, k := range plan.Own() {
+		for _, k := range plan.Own().All() {
 			first[k.Unnumbered()] = first[k.Unnumbered()] || k.Attempt == 1
 		}
 		again = again.Without(func(k result.Key) bool { return !first[k] })

@@ -197,8 +197,8 @@ func (p *Planned) DivideLike(plan result.Plan) {
 	if plan.Shard == nil {
 		return
 	}
-	of := make(map[result.Key]int, len(plan.Trials))
-	for i, key := range plan.Trials {
+	of := make(map[result.Key]int, plan.Trials.Len())
+	for i, key := range plan.Trials.All() {
 		of[key] = plan.ShardOf[i]
 	}
 	p.ShardOf = make([]int, len(p.Specs))

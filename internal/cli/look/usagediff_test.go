@@ -47,7 +47,8 @@ func TestDiffOfJobsWithModels(t *testing.T) {
 					trial.Costs.Model = result.Dollars(cost)
 				}
 				trial.Cost = trial.Costs.Total()
-				trials, plan.Trials = append(trials, trial), append(plan.Trials, trial.Key)
+				trials = append(trials, trial)
+				plan.Trials.Append(trial.Key)
 			}
 		}
 		return result.Summarize(plan, trials)

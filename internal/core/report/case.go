@@ -207,7 +207,7 @@ func Cases(in Input) []Case {
 	}
 	type name struct{ dataset, task string }
 	own := in.Plan.Own()
-	trials := result.Find(own, in.Trials)
+	trials := own.Find(in.Trials)
 	paths, quarantined := map[name]string{}, map[name]*gate.Quarantined{}
 	for _, t := range in.Plan.Tasks {
 		paths[name{t.Dataset, t.Task}] = cleanPath(t.Path)
@@ -217,8 +217,8 @@ func Cases(in Input) []Case {
 	}
 	confirmations := result.ConfirmedTasks(in.Job)
 	cases := []Case{}
-	at, of, planned := map[result.Key]int32{}, make([]int32, len(own)), []int{}
-	for k, key := range own {
+	at, of, planned := map[result.Key]int32{}, make([]int32, own.Len()), []int{}
+	for k, key := range own.All() {
 		i, ok := at[key.Unnumbered()]
 		if !ok {
 			i = int32(len(cases))
@@ -233,11 +233,11 @@ func Cases(in Input) []Case {
 		of[k] = i
 		planned[i]++
 	}
-	attempts := make([]Attempt, len(own)) // of all cases, one after the other
+	attempts := make([]Attempt, own.Len()) // of all cases, one after the other
 	for i, n := range planned {
 		cases[i].Attempts, attempts = attempts[:0:n], attempts[n:]
 	}
-	for k, key := range own {
+	for k, key := range own.All() {
 		c := &cases[of[k]]
 		c.Attempts = append(c.Attempts, Attempt{key.Attempt, trials[k]})
 	}

@@ -56,7 +56,7 @@ func (p Plan) lastAttempts(tasks []Key) map[Key]int {
 	for _, t := range tasks {
 		last[t] = 0
 	}
-	for _, k := range p.Trials {
+	for _, k := range p.Trials.All() {
 		if n, ok := last[k.Unnumbered()]; ok && k.Attempt > n {
 			last[k.Unnumbered()] = k.Attempt
 		}

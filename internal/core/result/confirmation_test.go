@@ -15,7 +15,7 @@ func confirming(t Trial) Trial {
 // TestConfirmationsCountInNoRate: they count in the cost and the time, and nowhere else.
 func TestConfirmationsCountInNoRate(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	plan := Plan{JobName: "j", StartedAt: start, Metrics: []string{"sum", "max"}, Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("a", "u", 1), key("b", "t", 1)}}
+	plan := Plan{JobName: "j", StartedAt: start, Metrics: []string{"sum", "max"}, Trials: KeysOf(key("a", "t", 1), key("a", "t", 2), key("a", "u", 1), key("b", "t", 1))}
 	planned := []Trial{rewarded(key("a", "t", 1), 0), rewarded(key("a", "t", 2), 0), rewarded(key("a", "u", 1), 1), rewarded(key("b", "t", 1), 1)}
 	last := confirming(failed(key("a", "t", 4), AgentExecutionTimeout))
 	last.Timestamps.EndedAt = start.Add(time.Minute)
@@ -108,8 +108,8 @@ func TestFault(t *testing.T) {
 // attempts, while the baseline passes more than half of them. As soon as that is impossible, there
 // are no further ones, and both sides have equally many.
 func TestAttemptsOfBothDecide(t *testing.T) {
-	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("new", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{key("a", "t", 0), key("new", "t", 0)}})
-	ofBase := Plan{JobName: "j-against-1", Trials: plan.Trials[:2], Beside: &Beside{Baseline: true, JobName: "j"}}
+	plan := Plan{JobName: "j", Trials: KeysOf(key("a", "t", 1), key("a", "t", 2), key("new", "t", 1))}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{key("a", "t", 0), key("new", "t", 0)}})
+	ofBase := Plan{JobName: "j-against-1", Trials: KeysOf(plan.Trials.Slice()[:2]...), Beside: &Beside{Baseline: true, JobName: "j"}}
 	plan.Beside = &Beside{JobName: "j-against-1"}
 	lost, infrastructure := failed(key("a", "t", 0), AgentExecutionTimeout), failed(key("a", "t", 0), EnvironmentStartFailed)
 	for _, c := range []struct {
@@ -170,7 +170,7 @@ func TestAttemptsOfBothDecide(t *testing.T) {
 
 // TestPlanOfABaselineThatOnlyConfirms plans only confirmation attempts, so no trial is missing.
 func TestPlanOfABaselineThatOnlyConfirms(t *testing.T) {
-	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: []Key{key("a", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{key("a", "t", 0)}})
+	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: KeysOf(key("a", "t", 1))}.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{key("a", "t", 0)}})
 	job := Summarize(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))})
 	if job.Cancelled || job.TotalTrials != 0 || job.ConfirmationTrials != 1 || job.Confirmations.Len() != 1 || plan.Check() != nil {
 		t.Errorf("%+v, %v", job, plan.Check())
@@ -189,7 +189,7 @@ func TestTheMirrorRule(t *testing.T) {
 		if headReward == 1 {
 			again.Fixed = again.Tasks
 		}
-		plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1)}, Beside: &Beside{JobName: "b"}}.WithConfirmation(again)
+		plan := Plan{JobName: "j", Trials: KeysOf(key("a", "t", 1)), Beside: &Beside{JobName: "b"}}.WithConfirmation(again)
 		ofBase := Plan{JobName: "b", Trials: plan.Trials, Beside: &Beside{Baseline: true, JobName: "j"}}.ConfirmedLike(plan)
 		for _, p := range []Plan{plan, ofBase} {
 			if err := p.checkConfirm(); err != nil || !p.Confirm.Both || p.LooksFixed(task) != (headReward == 1) {
@@ -235,7 +235,7 @@ func TestTheMirrorRule(t *testing.T) {
 		t.Errorf("%d cases are confirmed: this test has lost its point", confirmed)
 	}
 	// The job alone tries again no task that looks fixed.
-	plan := Plan{Trials: []Key{key("a", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{task}, Fixed: []Key{task}, Both: true})
+	plan := Plan{Trials: KeysOf(key("a", "t", 1))}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{task}, Fixed: []Key{task}, Both: true})
 	if next := plan.NextConfirmations(nil, nil); len(next) > 0 {
 		t.Errorf("next is %v", next)
 	}

@@ -21,12 +21,13 @@ func Encode(w io.Writer, v any) error {
 		}
 		return longjson.Encode(w, v, lists)
 	case Plan:
-		lists := []longjson.List{longjson.ListOf("tasks", v.Tasks), longjson.ListOf("trials", v.Trials)}
+		trials, key := v.Trials, Key{}
+		lists := []longjson.List{longjson.ListOf("tasks", v.Tasks), {Name: "trials", Len: trials.Len(), At: func(i int) any { key = trials.At(i); return &key }}}
 		if len(v.Tasks) > 0 {
 			v.Tasks = []PlannedTask{}
 		}
-		if len(v.Trials) > 0 {
-			v.Trials = []Key{}
+		if trials.Len() > 0 {
+			v.Trials = KeysOf()
 		}
 		return longjson.Encode(w, v, lists)
 	}

@@ -54,8 +54,8 @@ func TestLongListsAreEncodedAsAWhole(t *testing.T) {
 	}
 	key := Key{Agent: hostileName, Task: "t"}
 	for name, plan := range map[string]Plan{
-		"zero": {}, "empty": {Tasks: []PlannedTask{}, Trials: []Key{}}, "trials": {Trials: []Key{key, {}}}, "tasks": {Tasks: []PlannedTask{{Task: hostileName}}},
-		"full": {JobName: hostileName, Tasks: []PlannedTask{{Path: "trials"}, {}}, Trials: []Key{key}, ShardOf: []int{1, 2}, NotAffected: &NotAffected{}},
+		"zero": {}, "empty": {Tasks: []PlannedTask{}, Trials: KeysOf()}, "trials": {Trials: KeysOf(key, Key{})}, "tasks": {Tasks: []PlannedTask{{Task: hostileName}}},
+		"full": {JobName: hostileName, Tasks: []PlannedTask{{Path: "trials"}, {}}, Trials: KeysOf(key), ShardOf: []int{1, 2}, NotAffected: &NotAffected{}},
 	} {
 		got, err := Marshal(plan)
 		if want := whole(t, plan); err != nil || !bytes.Equal(got, want) {

@@ -181,7 +181,7 @@ func ReadTree(dir string) (tree Tree, err error) {
 	if tree.Plan, err = ReadPlan(dir); err != nil {
 		return tree, err
 	}
-	tree.Trials, tree.Unreadable = ReadTrials(dir, tree.Plan.Own())
+	tree.Trials, tree.Unreadable = ReadTrials(dir, tree.Plan.Own().Slice())
 	var unreadable []error
 	tree.Confirmations, unreadable = ReadConfirmations(dir, tree.Plan)
 	tree.Unreadable = append(tree.Unreadable, unreadable...)
@@ -194,7 +194,7 @@ func ReadPackedTree(dir string) (tree PackedTree, err error) {
 		return tree, err
 	}
 	keys := tree.Plan.Own()
-	packed, errs := make([]Packed, len(keys)), make([]error, len(keys))
+	packed, errs := make([]Packed, keys.Len()), make([]error, keys.Len())
 	readEach(dir, keys, func() func(int, *Trial, error) {
 		var p Packer
 		return func(i int, t *Trial, err error) {
@@ -272,7 +272,7 @@ func readable[T any](trials []T, errs []error) (_ []T, unreadable []error) {
 func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	trials = make([]Trial, len(keys))
 	errs = make([]error, len(keys))
-	readEach(dir, keys, func() func(int, *Trial, error) {
+	readEach(dir, KeysOf(keys...), func() func(int, *Trial, error) {
 		return func(i int, t *Trial, err error) {
 			if errs[i] = err; err == nil {
 				trials[i] = *t
@@ -285,22 +285,23 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 // readEach reads the results of trials in a job's directory, several at a time. worker is called
 // once for each goroutine that reads, and returns the function that takes its results: the index of
 // a key, and a trial or an error.
-func readEach(dir string, keys []Key, worker func() func(i int, t *Trial, err error)) {
+func readEach(dir string, keys Keys, worker func() func(i int, t *Trial, err error)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
-	var above sync.Map                                  // errors of the directories above trials
-	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // more than processors, because some wait for the disk
+	var above sync.Map                                   // errors of the directories above trials
+	for range min(keys.Len(), 2*runtime.GOMAXPROCS(0)) { // more than processors, because some wait for the disk
 		use := worker()
 		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
-				path := filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile)
-				data, err := []byte(nil), plainTrial(dir, keys[i], &above)
+			for i := int(next.Add(1)) - 1; i < keys.Len(); i = int(next.Add(1)) - 1 {
+				key := keys.At(i)
+				path := filepath.Join(dir, filepath.FromSlash(key.Dir()), ResultFile)
+				data, err := []byte(nil), plainTrial(dir, key, &above)
 				if err == nil {
 					data, err = readBounded(path, MaxTrialFile)
 				}
 				var t Trial
 				if err == nil {
-					if err = ParseTrial(data, keys[i], &t); err != nil {
+					if err = ParseTrial(data, key, &t); err != nil {
 						err = fmt.Errorf("%s: %w", path, err)
 					}
 				}

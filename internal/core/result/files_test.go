@@ -19,9 +19,9 @@ func writeTree(t *testing.T, n int, keep func(i int) bool) (string, []Key) {
 	dir := t.TempDir()
 	plan := Plan{JobName: "j", Metrics: []string{"mean"}}
 	for i := range n {
-		plan.Trials = append(plan.Trials, Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("t%03d", i), Attempt: 1})
+		plan.Trials.Append(Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("t%03d", i), Attempt: 1})
 	}
-	for i, key := range plan.Trials {
+	for i, key := range plan.Trials.All() {
 		if !keep(i) {
 			continue
 		}
@@ -36,7 +36,7 @@ func writeTree(t *testing.T, n int, keep func(i int) bool) (string, []Key) {
 	if err := WriteJSON(filepath.Join(dir, PlanFile), plan); err != nil {
 		t.Fatal(err)
 	}
-	return dir, plan.Trials
+	return dir, plan.Trials.Slice()
 }
 
 func TestReadTreeKeepsThePlansOrder(t *testing.T) {
@@ -166,7 +166,7 @@ func touch(path string) string {
 }
 
 func TestInvalidPlansAreRefused(t *testing.T) {
-	keys := []Key{{Task: "a"}, {Task: "b"}}
+	keys := KeysOf(Key{Task: "a"}, Key{Task: "b"})
 	for name, plan := range map[string]Plan{
 		"an unknown metric":          {Trials: keys, Metrics: []string{"median"}},
 		"a shard beyond the last":    {Trials: keys, Shard: &Shard{3, 2}, ShardOf: []int{1, 2}},

@@ -98,6 +98,25 @@ func TestAResultOfManyTasksTakesLittleMemory(t *testing.T) {
 	runtime.KeepAlive(job)
 }
 
+// TestKeysOfManyTasksTakeASmallMultipleOfTheirText reads short keys, each of another task.
+func TestKeysOfManyTasksTakeASmallMultipleOfTheirText(t *testing.T) {
+	const n = 200_000
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{"task_name":"%x"},`, i)
+	}
+	list := []byte(`{"trials":[` + text.String() + `{}]}`)
+	took := held(func() (p Plan) {
+		if err := bounded.Unmarshal(list, &p); err != nil || p.Trials.Len() != n+1 {
+			t.Errorf("%d keys, %v", p.Trials.Len(), err)
+		}
+		return p
+	})
+	if took > 4*len(list) {
+		t.Errorf("%d bytes held for %d", took, len(list))
+	}
+}
+
 func TestHeadsHaveFewKeys(t *testing.T) {
 	dir := t.TempDir()
 	var text strings.Builder

@@ -212,14 +212,14 @@ func Summarize(plan Plan, trials []Trial) Job {
 // summarize returns what Summarize and Groups return: of packed trials, each is unpacked once.
 func summarize(plan Plan, trials Trials) (Job, []Group) {
 	own := plan.Own()
-	found := find(own, trials)
+	found := own.find(trials)
 	job := begun(plan)
 	since, counted := unchanged{}, attemptCounter{}
 	var all Tally
 	agents, groups := map[string]*Tally{}, groupTallies{}
 	known := map[Experiment]int{}
-	job.Results.rows = make([]row, 0, min(len(own), trials.Len()))
-	for i, key := range own {
+	job.Results.rows = make([]row, 0, min(own.Len(), trials.Len()))
+	for i, key := range own.All() {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
 			perAgent = &Tally{}
@@ -310,7 +310,7 @@ func (j *Job) note(t Trial) {
 
 // confirmations returns the confirmation attempts at planned tasks, sorted by key; the first of
 // each key counts.
-func confirmations(planned []Key, trials Trials) []*Trial {
+func confirmations(planned Keys, trials Trials) []*Trial {
 	var found []*Trial
 	for i := range trials.Len() {
 		if _, confirmation := trials.Key(i); confirmation {
@@ -321,7 +321,7 @@ func confirmations(planned []Key, trials Trials) []*Trial {
 		return nil
 	}
 	tasks := map[Key]bool{}
-	for _, k := range planned {
+	for _, k := range planned.All() {
 		k.Attempt = 0
 		tasks[k] = true
 	}

@@ -52,11 +52,11 @@ func at(trials Trials, i int32) *Trial {
 }
 
 // find returns the index of the first trial with each of the keys, without confirmation attempts,
-// or none. keys have no duplicates.
-func find(keys []Key, trials Trials) []int32 {
-	found := make([]int32, len(keys))
+// or none. The keys have no duplicates.
+func (l Keys) find(trials Trials) []int32 {
+	found := make([]int32, l.Len())
 	next := 0
-	for i, key := range keys { // a job's trials usually have the order of its plan
+	for i, key := range l.All() { // a job's trials usually have the order of its plan
 		found[i] = none
 		if next < trials.Len() {
 			if k, confirmation := trials.Key(next); k == key && !confirmation {
@@ -67,14 +67,29 @@ func find(keys []Key, trials Trials) []int32 {
 	}
 	for ; next < trials.Len(); next++ {
 		if _, confirmation := trials.Key(next); !confirmation {
-			return findByName(keys, trials)
+			return l.findByName(trials)
+		}
+	}
+	return found
+}
+
+// find is that of a slice.
+func find(keys []Key, trials Trials) []int32 { return KeysOf(keys...).find(trials) }
+
+// Find returns the first of the trials with each of the keys; without a result where there is none.
+// The keys have no duplicates.
+func (l Keys) Find(trials []Packed) []Packed {
+	found := make([]Packed, l.Len())
+	for i, n := range l.find(PackedTree{Trials: trials}) {
+		if n != none {
+			found[i] = trials[n]
 		}
 	}
 	return found
 }
 
 // findByName returns the same as find. The trials may have any order.
-func findByName(keys []Key, trials Trials) []int32 {
+func (l Keys) findByName(trials Trials) []int32 {
 	byKey := make(map[Key]int32, trials.Len())
 	for n := range trials.Len() {
 		k, confirmation := trials.Key(n)
@@ -82,8 +97,8 @@ func findByName(keys []Key, trials Trials) []int32 {
 			byKey[k] = int32(n)
 		}
 	}
-	found := make([]int32, len(keys))
-	for i, key := range keys {
+	found := make([]int32, l.Len())
+	for i, key := range l.All() {
 		n, ok := byKey[key]
 		if !ok {
 			n = none

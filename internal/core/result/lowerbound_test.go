@@ -27,7 +27,7 @@ func TestCostsThatAreNotKnownInFullAreLowerBounds(t *testing.T) {
 			t.Errorf("trial %d is read as %+v %+v, %v; want %+v %+v", i, read.Cost, read.Costs, err, trials[i].Cost, trials[i].Costs)
 		}
 	}
-	plan := Plan{JobName: "j", Trials: []Key{exact.Key, part.Key, none.Key}}
+	plan := Plan{JobName: "j", Trials: KeysOf(exact.Key, part.Key, none.Key)}
 	job := Summarize(plan, trials)
 	if !job.TotalCost.AtLeast() || !job.TotalCostAtLeast || job.TotalCost.Amount() != 8 || !job.Agents["b"].TotalCostAtLeast || !job.Agents["a"].Usage.IsPartial("cost") || !job.Agents["a"].Usage.IsPartial("input_tokens") {
 		t.Errorf("%+v", job)
@@ -35,7 +35,7 @@ func TestCostsThatAreNotKnownInFullAreLowerBounds(t *testing.T) {
 	if len(job.CostsAtLeast) != 1 || job.CostsAtLeast[0] != "model" {
 		t.Errorf("parts that are lower bounds: %v", job.CostsAtLeast)
 	}
-	if got := Summarize(Plan{JobName: "j", Trials: plan.Trials[:1]}, trials[:1]); got.TotalCostAtLeast || got.Results.At(0).CostAtLeast {
+	if got := Summarize(Plan{JobName: "j", Trials: KeysOf(plan.Trials.At(0))}, trials[:1]); got.TotalCostAtLeast || got.Results.At(0).CostAtLeast {
 		t.Errorf("exact costs are lower bounds: %+v", got)
 	}
 	data, err := json.Marshal(job)

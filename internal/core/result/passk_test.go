@@ -67,7 +67,7 @@ func passJob(tasks ...[]float64) (Plan, []Trial) {
 	for i, rewards := range tasks {
 		for n, r := range rewards {
 			key := Key{Agent: "a", Dataset: "d", Task: fmt.Sprint("t", i), Attempt: n + 1}
-			plan.Trials = append(plan.Trials, key)
+			plan.Trials.Append(key)
 			trial := Trial{Key: key, Reward: &r}
 			if math.IsNaN(r) {
 				trial.Reward, trial.Error = nil, &Error{Type: EnvironmentLost}
@@ -112,7 +112,8 @@ func TestPassKIsPerAgentAndDataset(t *testing.T) {
 	}{{"a", "x", []float64{1, 1}}, {"a", "y", []float64{0, 1}}, {"b", "x", []float64{0, 0}}} {
 		for n, r := range g.rewards {
 			key := Key{Agent: g.agent, Dataset: g.dataset, Task: "t", Attempt: n + 1}
-			plan.Trials, trials = append(plan.Trials, key), append(trials, Trial{Key: key, Reward: &r})
+			plan.Trials.Append(key)
+			trials = append(trials, Trial{Key: key, Reward: &r})
 		}
 	}
 	job := Summarize(plan, trials)

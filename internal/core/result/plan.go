@@ -51,7 +51,7 @@ type Plan struct {
 	Rounds *Rounds        `json:"rounds,omitempty"`
 	Agents []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
 	Tasks  []PlannedTask  `json:"tasks"`            // sorted by dataset and name
-	Trials []Key          `json:"trials"`           // of the whole job, in the order in which they are started
+	Trials Keys           `json:"trials"`           // of the whole job, in the order in which they are started
 	// ShardOf holds the shard of each of Trials, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
 	// NotAffected has the trials that are left out because of what changed; nil: all are planned,
@@ -171,9 +171,9 @@ type PlannedTask struct {
 // Own returns the keys of the trials that belong in this directory: those of its shard, or all,
 // without those that are not needed or of later rounds (Rounds). A baseline that makes confirmation
 // attempts alone has none.
-func (p Plan) Own() []Key {
+func (p Plan) Own() Keys {
 	if p.OnlyConfirms() {
-		return nil
+		return Keys{}
 	}
 	return p.within()
 }
@@ -184,26 +184,20 @@ func (p Plan) OnlyConfirms() bool {
 }
 
 // within returns the keys of the needed trials of the plan's shard, or all.
-func (p Plan) within() []Key {
+func (p Plan) within() Keys {
 	keys := p.Trials
 	if p.Shard != nil {
 		keys = p.Part(p.Shard.Index)
 	}
 	if p.Rounds != nil && len(p.Rounds.NotNeeded)+p.Rounds.Upto > 0 {
-		keys = slices.DeleteFunc(slices.Clone(keys), p.Rounds.Leaves)
+		keys = keys.Where(func(_ int, key Key) bool { return !p.Rounds.Leaves(key) })
 	}
 	return keys
 }
 
 // Part returns the keys of one shard, counted from 1, in the plan's order.
-func (p Plan) Part(index int) []Key {
-	var keys []Key
-	for i, key := range p.Trials {
-		if i < len(p.ShardOf) && p.ShardOf[i] == index {
-			keys = append(keys, key)
-		}
-	}
-	return keys
+func (p Plan) Part(index int) Keys {
+	return p.Trials.Where(func(i int, _ Key) bool { return i < len(p.ShardOf) && p.ShardOf[i] == index })
 }
 
 // MaxShards bounds the number of shards of a job. A workflow can start 256 jobs. Check refuses
@@ -238,8 +232,8 @@ func (p Plan) Check() error {
 	if p.Shard.Total > MaxShards || p.Shard.Index < 1 || p.Shard.Index > p.Shard.Total {
 		return fmt.Errorf("is no plan of a job: there is no shard %s (at most %d)", p.Shard, MaxShards)
 	}
-	if len(p.ShardOf) != len(p.Trials) {
-		return fmt.Errorf("is no plan of a job: it says for %d of %d trials in which shard they are", len(p.ShardOf), len(p.Trials))
+	if len(p.ShardOf) != p.Trials.Len() {
+		return fmt.Errorf("is no plan of a job: it says for %d of %d trials in which shard they are", len(p.ShardOf), p.Trials.Len())
 	}
 	for _, s := range p.ShardOf {
 		if s < 1 || s > p.Shard.Total {

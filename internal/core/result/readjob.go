@@ -54,7 +54,7 @@ func readAtMost(f io.Reader, path string, limit int64) ([]byte, error) {
 // returns false, ParseJob decides about the file.
 func streamJob(f io.Reader, path string, size int64) (job Job, ok bool) {
 	in := &counter{in: io.LimitReader(f, size+1)}
-	list := outcomeList{size: size, in: in, names: map[string]string{}}
+	list := outcomeList{size: size, in: in, names: texts{}}
 	rest, err := bounded.ReadObject(in, "results", list.add)
 	if err != nil || bounded.Unmarshal(rest, &job) != nil {
 		return Job{}, false
@@ -86,8 +86,8 @@ type outcomeList struct {
 	size int64
 	in   *counter
 	all  Outcomes
-	// names has each text once: agents share the names and digests of tasks.
-	names map[string]string
+	// names are shared, because agents have the names and digests of tasks in common.
+	names texts
 }
 
 func (l *outcomeList) add(decode func(into any) error) error {
@@ -98,20 +98,9 @@ func (l *outcomeList) add(decode func(into any) error) error {
 	if err := decode(&o); err != nil {
 		return err
 	}
-	for _, text := range []*string{&o.Agent, &o.Dataset, &o.Task, &o.TaskDigest} {
-		*text = l.shared(*text)
-	}
+	l.names.share(&o.Agent, &o.Dataset, &o.Task, &o.TaskDigest)
 	l.all.Append(o)
 	return nil
-}
-
-// shared returns a text, for which all results with it have one copy.
-func (l *outcomeList) shared(text string) string {
-	if same, ok := l.names[text]; ok {
-		return same
-	}
-	l.names[text] = text
-	return text
 }
 
 // more returns for how many more results there should be room: for as many as the rest of the file

@@ -72,7 +72,7 @@ func failed(k Key, kind ErrorType) Trial {
 func TestSummarize(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	a1, a2, a3, b1, b2 := key("a", "t", 1), key("a", "t", 2), key("a", "u", 1), key("b", "t", 1), key("b", "u", 1)
-	plan := Plan{JobName: "j", StartedAt: start, Metrics: []string{"sum", "min", "max", "mean"}, Trials: []Key{b1, b2, a1, a2, a3}}
+	plan := Plan{JobName: "j", StartedAt: start, Metrics: []string{"sum", "min", "max", "mean"}, Trials: KeysOf(b1, b2, a1, a2, a3)}
 	late := rewarded(a2, 0.5)
 	late.Timestamps.EndedAt = start.Add(90 * time.Second)
 	torn := failed(b1, EnvironmentTeardownFailed)
@@ -147,11 +147,11 @@ func TestSummarize(t *testing.T) {
 }
 
 func TestHugeRewardsStayNumbers(t *testing.T) {
-	plan := Plan{JobName: "j", Metrics: []string{"sum", "mean"}, Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("a", "t", 3), key("a", "t", 4)}}
+	plan := Plan{JobName: "j", Metrics: []string{"sum", "mean"}, Trials: KeysOf(key("a", "t", 1), key("a", "t", 2), key("a", "t", 3), key("a", "t", 4))}
 	for _, rewards := range [][4]float64{{1e308, 1e308, 1e308, 1}, {1e308, 1e308, -1e308, -1e308}, {-1e308, -1e308, -1e308, 0}} {
 		var trials []Trial
 		for i, reward := range rewards {
-			trials = append(trials, rewarded(plan.Trials[i], reward))
+			trials = append(trials, rewarded(plan.Trials.At(i), reward))
 		}
 		if _, err := Marshal(Summarize(plan, trials)); err != nil {
 			t.Errorf("%g: %v", rewards, err)
@@ -160,9 +160,9 @@ func TestHugeRewardsStayNumbers(t *testing.T) {
 }
 
 func TestHugeCostsStayNumbers(t *testing.T) {
-	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2)}}
+	plan := Plan{JobName: "j", Trials: KeysOf(key("a", "t", 1), key("a", "t", 2))}
 	var trials []Trial
-	for _, k := range plan.Trials {
+	for _, k := range plan.Trials.All() {
 		trial := rewarded(k, 1)
 		trial.Costs = Costs{Environment: Dollars(1e308), Model: Dollars(1e308), Judges: Dollars(1e308)}
 		trial.Cost = Dollars(1e308)
@@ -184,7 +184,7 @@ func TestSecondsAreShortDecimals(t *testing.T) {
 func TestReadTree(t *testing.T) {
 	dir := t.TempDir()
 	whole, missing, torn, other := key("a", "t", 1), key("a", "t", 2), key("a", "u", 1), key("a", "v", 1)
-	plan := Plan{JobName: "j", Metrics: []string{}, Trials: []Key{whole, missing, torn, other}}
+	plan := Plan{JobName: "j", Metrics: []string{}, Trials: KeysOf(whole, missing, torn, other)}
 	must(t, WriteJSON(filepath.Join(dir, PlanFile), plan))
 	write := func(k Key, trial any) {
 		path := filepath.Join(dir, k.Dir())

@@ -30,7 +30,7 @@ func planOf(trials ...result.Trial) result.Plan {
 	var p result.Plan
 	for _, t := range trials {
 		if !t.Confirmation {
-			p.Trials = append(p.Trials, t.Key)
+			p.Trials.Append(t.Key)
 		}
 	}
 	return p

@@ -47,7 +47,7 @@ func TestUnreportedCostIsNull(t *testing.T) {
 	for i := range trials {
 		trials[i].Cost = trials[i].Costs.Total()
 	}
-	plan := Plan{JobName: "j", StartedAt: time.Unix(0, 0).UTC(), Trials: []Key{free.Key, paid.Key, unsaid.Key}}
+	plan := Plan{JobName: "j", StartedAt: time.Unix(0, 0).UTC(), Trials: KeysOf(free.Key, paid.Key, unsaid.Key)}
 	for _, c := range []struct {
 		name         string
 		trials       []Trial

@@ -79,6 +79,28 @@ func ReadObject(r io.Reader, list string, each func(decode func(into any) error)
 	return out.Bytes(), nil
 }
 
+// List decodes a list for the UnmarshalJSONFrom method of a type, and calls each with its elements,
+// one after the other. list is false for null. Where Unmarshal or a Decoder has called the method,
+// they bound the memory of the elements.
+func List[T any](d *jsontext.Decoder, each func(*T)) (list bool, err error) {
+	if d.PeekKind() != '[' {
+		return false, json.UnmarshalDecode(d, new([]T))
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return true, err
+	}
+	element := new(T)
+	for kind := d.PeekKind(); kind != ']' && kind != 0; kind = d.PeekKind() {
+		*element = *new(T)
+		if err := json.UnmarshalDecode(d, element); err != nil {
+			return true, err
+		}
+		each(element)
+	}
+	_, err = d.ReadToken()
+	return true, err
+}
+
 // alike reports whether Unmarshal may take two names for the same.
 func alike(a, b string) bool {
 	plain := func(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(s) }

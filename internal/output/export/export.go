@@ -147,12 +147,13 @@ type exporter struct {
 // all writes the trials, a few whole groups at a time.
 func (e *exporter) all(ctx context.Context) error {
 	planned := map[result.Key]int{} // attempts of each group, including those of other shards
-	for _, k := range e.plan.Trials {
+	for _, k := range e.plan.Trials.All() {
 		if !e.plan.Rounds.Leaves(k) {
 			planned[groupOf(k)]++
 		}
 	}
-	keys := slices.SortedFunc(slices.Values(e.plan.Own()), result.Key.Compare)
+	keys := e.plan.Own().Slice()
+	slices.SortFunc(keys, result.Key.Compare)
 	step := func() {}
 	if e.Begin != nil {
 		step = e.Begin(len(keys))

@@ -50,7 +50,7 @@ func jobDir(t *testing.T, change func(*result.Plan, []result.Trial)) string {
 				}
 				tr.Environment = &result.Environment{Provider: "fake", Image: "debian:bookworm"}
 				trials = append(trials, tr)
-				plan.Trials = append(plan.Trials, tr.Key)
+				plan.Trials.Append(tr.Key)
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func TestUnreadableResultIsReported(t *testing.T) {
 func TestIncompleteGroupHasNoAdvantage(t *testing.T) {
 	dir := jobDir(t, func(p *result.Plan, _ []result.Trial) {
 		p.Shard = &result.Shard{Index: 1, Total: 2}
-		for i := range p.Trials {
+		for i := range p.Trials.All() {
 			p.ShardOf = append(p.ShardOf, 1+i%4/3) // of agent a the second attempts are elsewhere
 		}
 	})

@@ -18,10 +18,10 @@ import (
 func job(metrics []string, trials []result.Trial, skipped ...result.Key) Input {
 	plan := result.Plan{JobName: "nightly", StartedAt: start, Metrics: metrics}
 	for i := range trials {
-		plan.Trials = append(plan.Trials, trials[i].Key)
+		plan.Trials.Append(trials[i].Key)
 		trials[i].Timestamps.EndedAt = start.Add(time.Duration(i+1) * 10 * time.Second)
 	}
-	plan.Trials = append(plan.Trials, skipped...)
+	plan.Trials.Append(skipped...)
 	return Input{
 		Job: result.Summarize(plan, trials), Groups: result.Groups(plan, trials), Trials: result.PackAll(trials), Dir: "jobs/nightly",
 	}

@@ -25,7 +25,8 @@ func jobWithModels(turns int64, cost float64, unpriced int64) (result.Job, []res
 				t.Costs.Model = result.Dollars(0.1)
 			}
 			t.Cost = t.Costs.Total()
-			trials, plan.Trials = append(trials, t), append(plan.Trials, t.Key)
+			trials = append(trials, t)
+			plan.Trials.Append(t.Key)
 		}
 	}
 	return result.Summarize(plan, trials), result.Groups(plan, trials), trials

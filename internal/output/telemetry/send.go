@@ -107,7 +107,7 @@ func stop(e *otlptrace.Exporter) {
 // each calls do for the trials of the job that began, or were judged, since Options.Since, until it
 // returns false. Results are read one at a time.
 func (w *writer) each(ctx context.Context, do func(result.Trial) bool) error {
-	for _, key := range w.plan.Own() {
+	for _, key := range w.plan.Own().All() {
 		if ctx.Err() != nil {
 			return fmt.Errorf("read the job's results: %w", ctx.Err())
 		}

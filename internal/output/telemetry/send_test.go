@@ -125,7 +125,7 @@ func job(t *testing.T, trials []result.Trial, calls ...model.Turn) string {
 	dir := t.TempDir()
 	plan := result.Plan{JobName: "pr-14", StartedAt: began, Tasks: []result.PlannedTask{}, Metrics: []string{}}
 	for _, trial := range trials {
-		plan.Trials = append(plan.Trials, trial.Key)
+		plan.Trials.Append(trial.Key)
 		at := filepath.Join(dir, filepath.FromSlash(trial.Dir()))
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			t.Fatal(err)

@@ -66,7 +66,7 @@ func demoPlan() result.Plan {
 	for _, agent := range []string{"claude-code", "oracle"} {
 		for _, task := range tasks {
 			for attempt := 1; attempt <= 3; attempt++ {
-				plan.Trials = append(plan.Trials, result.Key{Agent: agent, Dataset: "terminal-bench", Task: task, Attempt: attempt})
+				plan.Trials.Append(result.Key{Agent: agent, Dataset: "terminal-bench", Task: task, Attempt: attempt})
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func (d *demo) emit(e event.Event) {
 }
 
 func (d *demo) play(ctx context.Context, workers int) {
-	d.emit(event.Event{Kind: event.JobStarted, Total: len(d.plan.Trials), Message: "jobs/demo"})
+	d.emit(event.Event{Kind: event.JobStarted, Total: d.plan.Trials.Len(), Message: "jobs/demo"})
 	defer context.AfterFunc(ctx, func() { d.emit(event.Event{Kind: event.Cancelling}) })()
 	queue := make(chan result.Key)
 	var group sync.WaitGroup
@@ -97,7 +97,7 @@ func (d *demo) play(ctx context.Context, workers int) {
 			}
 		})
 	}
-	for _, key := range d.plan.Trials {
+	for _, key := range d.plan.Trials.All() {
 		queue <- key
 	}
 	close(queue)

@@ -164,7 +164,7 @@ func summaryOf(trials []result.Trial) result.Job {
 	var plan result.Plan
 	for _, t := range trials {
 		if !t.Confirmation {
-			plan.Trials = append(plan.Trials, t.Key)
+			plan.Trials.Append(t.Key)
 		}
 	}
 	return result.Summarize(plan, trials)

@@ -164,7 +164,7 @@ func TestTrialsWithoutAnOutcomeOfTheirRunnerHaveTheirCosts(t *testing.T) {
 		if sum := opts.Budget.Spent.Sum(); err != nil || sum != 0.5 {
 			t.Errorf("the budget says %g, %v", sum, err)
 		}
-		trials, _ := result.ReadTrials(tree.Dir, tree.Plan.Own())
+		trials, _ := result.ReadTrials(tree.Dir, tree.Plan.Own().Slice())
 		if len(trials) != 2 || job.TotalCost.Amount() != 0.5 || !job.TotalCost.AtLeast() {
 			t.Fatalf("the job has cost %v, a lower bound: %v; the results are %+v", job.TotalCost.Amount(), job.TotalCost.AtLeast(), trials)
 		}
@@ -217,7 +217,7 @@ func TestTimeBudgetAbandonsWhatHangs(t *testing.T) {
 		if err != nil || job.Errors[result.Cancelled] != 1 {
 			t.Fatal(job.Errors, err)
 		}
-		trials, _ := result.ReadTrials(tree.Dir, tree.Plan.Own())
+		trials, _ := result.ReadTrials(tree.Dir, tree.Plan.Own().Slice())
 		if len(trials) != 1 || !strings.Contains(trials[0].Error.Message, "budget.max_duration") {
 			t.Errorf("the results are %+v", trials)
 		}

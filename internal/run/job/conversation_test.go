@@ -87,7 +87,7 @@ func TestOutputLinesHaveConversations(t *testing.T) {
 		}
 	}
 	check(t)
-	trials, unreadable := result.ReadTrials(tree.Dir, tree.Plan.Own())
+	trials, unreadable := result.ReadTrials(tree.Dir, tree.Plan.Own().Slice())
 	if len(unreadable) > 0 {
 		t.Fatal(unreadable)
 	}

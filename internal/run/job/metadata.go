@@ -86,7 +86,7 @@ func MetadataOf(plan result.Plan, job result.Job) Metadata {
 	}
 	slices.Sort(m.Datasets)
 	m.Datasets = slices.Compact(m.Datasets)
-	for _, k := range plan.Trials {
+	for _, k := range plan.Trials.All() {
 		m.RolloutsPerExample = max(m.RolloutsPerExample, k.Attempt)
 	}
 	for name, s := range job.Agents {

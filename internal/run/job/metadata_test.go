@@ -27,7 +27,7 @@ func TestMetadataHasNullForUnknownValues(t *testing.T) {
 func TestMetadataHasTheNumbersOfEachAttempt(t *testing.T) {
 	var plan result.Plan
 	for n := range 3 {
-		plan.Trials = append(plan.Trials, result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: n + 1})
+		plan.Trials.Append(result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: n + 1})
 	}
 	sum := result.Summary{TotalCost: result.Dollars(2), PassK: []result.PassK{{K: 1, Tasks: 1, PassAt: 0.5, PassHat: 0.25}, {K: 3}}}
 	m := MetadataOf(plan, result.Job{Summary: sum, Agents: map[string]result.Summary{"a": sum}})

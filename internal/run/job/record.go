@@ -54,7 +54,7 @@ type RecordOptions struct {
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
-		Metrics: []string{}, Agents: plannedAgents(specs), Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom, JobFile: opts.JobFile, JobFlags: opts.JobFlags,
+		Metrics: []string{}, Agents: plannedAgents(specs), Tasks: plannedTasks(specs, opts.Dir), Trials: result.KeysOf(Keys(specs)...), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom, JobFile: opts.JobFile, JobFlags: opts.JobFlags,
 		Compared: opts.Compared, ProvesTasks: opts.ProvesTasks, Reverifies: opts.Reverifies, OnlyJudges: opts.OnlyJudges, Beside: opts.Beside, NamedAs: opts.NamedAs, RolloutVersion: opts.Rollout,
 		NotAffected: opts.NotAffected, NotSelected: opts.NotSelected, Rounds: opts.Rounds,
 	}
@@ -173,7 +173,7 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	for i, t := range plan.Tasks {
 		write("task", i, t.Dataset, t.Task, t.Digest)
 	}
-	for _, k := range plan.Trials {
+	for _, k := range plan.Trials.All() {
 		write("trial", k.Attempt, k.Agent, k.Dataset, k.Task)
 	}
 	return digestOf(sum), nil

@@ -42,7 +42,7 @@ func recorded(t *testing.T, dir string, change func(cfg *config.Job, specs []tri
 
 func TestRecordDescribesTheJob(t *testing.T) {
 	plan := recorded(t, "/work/evals", nil)
-	if len(plan.Trials) != 4 || !reflect.DeepEqual(plan.Metrics, []string{"mean"}) || plan.JobName != "j" {
+	if plan.Trials.Len() != 4 || !reflect.DeepEqual(plan.Metrics, []string{"mean"}) || plan.JobName != "j" {
 		t.Errorf("got %+v", plan)
 	}
 	for i, name := range []string{"a", "b"} {
@@ -125,7 +125,7 @@ func TestShardHasTheDigestOfTheJobAndOfItsSplit(t *testing.T) {
 	if whole.Split != "" || one.Split == "" || one.Split != two.Split || one.Split == other.Split {
 		t.Errorf("the digests of splits: none %q, one %q and %q, another %q", whole.Split, one.Split, two.Split, other.Split)
 	}
-	if len(one.Own()) != 2 || len(two.Own()) != 2 {
-		t.Errorf("the shards own %d and %d trials", len(one.Own()), len(two.Own()))
+	if one.Own().Len() != 2 || two.Own().Len() != 2 {
+		t.Errorf("the shards own %d and %d trials", one.Own().Len(), two.Own().Len())
 	}
 }

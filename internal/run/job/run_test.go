@@ -81,7 +81,7 @@ func (r *recorder) count(kind event.Kind) int {
 
 func newTree(t *testing.T, list []trial.Spec) *Tree {
 	t.Helper()
-	tree, err := Create(filepath.Join(t.TempDir(), "jobs", "j"), config.Job{Name: "j"}, result.Plan{JobName: "j", Trials: Keys(list)})
+	tree, err := Create(filepath.Join(t.TempDir(), "jobs", "j"), config.Job{Name: "j"}, result.Plan{JobName: "j", Trials: result.KeysOf(Keys(list)...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestTrialThatDoesNotStopIsAbandoned(t *testing.T) {
 	dir := newTree(t, nil).Dir // outside the bubble: it touches the disk only
 	synctest.Test(t, func(t *testing.T) {
 		list := specs(3)
-		tree := &Tree{Dir: dir, Plan: result.Plan{JobName: "j", Trials: Keys(list)}}
+		tree := &Tree{Dir: dir, Plan: result.Plan{JobName: "j", Trials: result.KeysOf(Keys(list)...)}}
 		ctx, cancel := context.WithCancel(t.Context())
 		release := make(chan struct{})
 		var started atomic.Int32

@@ -102,7 +102,7 @@ func PlannedJob(t *testing.T, dir string, began time.Time) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plan := result.Plan{JobName: filepath.Base(dir), StartedAt: began, Trials: []result.Key{{Task: "t", Dataset: "d", Agent: "a", Attempt: 1}}}
+	plan := result.Plan{JobName: filepath.Base(dir), StartedAt: began, Trials: result.KeysOf(result.Key{Task: "t", Dataset: "d", Agent: "a", Attempt: 1})}
 	if err := result.WriteJSON(filepath.Join(dir, result.PlanFile), plan); err != nil {
 		t.Fatal(err)
 	}

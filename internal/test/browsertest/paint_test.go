@@ -27,7 +27,8 @@ func manyJobs(t *testing.T, dir string, jobs, trials int) {
 			key := result.Key{Agent: "my-agent", Dataset: "evals", Task: fmt.Sprintf("task-%04d", i/2), Attempt: 1 + i%2}
 			trial := result.Trial{Key: key, Reward: new(float64(min(i%3, 1))), Cost: result.Dollars(0.25)}
 			trial.Timestamps.StartedAt, trial.Timestamps.EndedAt, trial.Durations.TotalSec = began, began.Add(time.Minute), 60
-			plan.Trials, done = append(plan.Trials, key), append(done, trial)
+			plan.Trials.Append(key)
+			done = append(done, trial)
 		}
 		at := filepath.Join(dir, fmt.Sprintf("job-%03d", n))
 		if err := os.MkdirAll(at, 0o755); err != nil {

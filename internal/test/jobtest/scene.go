@@ -87,9 +87,10 @@ func (s *Scene) RunShard(dir string, index, total int, skip func(result.Key) boo
 	s.Check(err)
 	tree.UsePrompts(job.Instructions(s.Specs, nil))
 	var trials []result.Trial
+	own := plan.Own().Slice()
 	for i, spec := range s.Specs {
 		o := s.Outcome(i)
-		if !slices.Contains(plan.Own(), spec.Key) || skip != nil && skip(spec.Key) {
+		if !slices.Contains(own, spec.Key) || skip != nil && skip(spec.Key) {
 			continue
 		}
 		tree.Sink(event.Event{Time: o.Trial.Timestamps.StartedAt, Kind: event.TrialStarted, Key: &spec.Key})

@@ -82,7 +82,7 @@ func (s Size) Write(dir string) error {
 				return err
 			}
 			var shard shardFiles
-			for n, key := range own.Own() {
+			for n, key := range own.Own().All() {
 				made := largeTrial(began.Add(time.Duration(n)*time.Second), key, n, digests[key.Task])
 				if err := shard.add(tree, made, prompts(key.Dataset, key.Task)); err != nil {
 					return err

@@ -48,7 +48,7 @@ func Make(name string, specs []Spec) report.Input {
 	var trials []result.Trial
 	files, seen, at := fstest.MapFS{}, map[result.PlannedTask]bool{}, start
 	for _, s := range specs {
-		in.Plan.Trials = append(in.Plan.Trials, s.key())
+		in.Plan.Trials.Append(s.key())
 		task := result.PlannedTask{Dataset: s.Dataset, Task: s.Task, Digest: s.Digest, Path: path.Join("tasks", s.Dataset, s.Task)}
 		if !seen[task] {
 			seen[task] = true

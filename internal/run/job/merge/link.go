@@ -62,7 +62,7 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 			}
 		}
 	}
-	n := len(m.keys)
+	n := m.keys.Len()
 	out := &outcomes{trials: make([]result.Packed, n), errs: make([]error, n)}
 	var next atomic.Int64
 	trials := 0
@@ -100,7 +100,7 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 }
 
 // groupsOf returns the plan's trials by directory. It refuses two trials in one directory.
-func groupsOf(keys []result.Key) (map[string]*group, error) {
+func groupsOf(keys result.Keys) (map[string]*group, error) {
 	slugs := map[string]string{} // making a slug takes longer than everything else here
 	slug := func(name string) string {
 		s, ok := slugs[name]
@@ -111,7 +111,7 @@ func groupsOf(keys []result.Key) (map[string]*group, error) {
 		return s
 	}
 	groups := map[string]*group{}
-	for i, key := range keys {
+	for i, key := range keys.All() {
 		agent, dataset := slug(key.Agent), slug(key.Dataset)
 		g := groups[path.Join(agent, dataset)]
 		if g == nil {
@@ -123,7 +123,7 @@ func groupsOf(keys []result.Key) (map[string]*group, error) {
 		}
 		name := slug(key.Task) + "__" + strconv.Itoa(key.Attempt)
 		if other, taken := g.trials[name]; taken {
-			return nil, job.Refuse("the plan is no job's: %s and %s would have the same directory", keys[other], key)
+			return nil, job.Refuse("the plan is no job's: %s and %s would have the same directory", keys.At(other), key)
 		}
 		g.trials[name] = i
 	}
@@ -215,7 +215,7 @@ func (m *merge) refuseForeign(p *shardDir, dataset *os.File, below, name string,
 		if i, ok := g.trials[name]; ok {
 			owner := result.Shard{Index: m.shardOf[i], Total: m.total}
 			return job.Refuse("%s (shard %s) has a result of %s, which is shard %s's: one run of that shard does not leave this; if the shard was damaged on its way, download it again",
-				p.label, p.name(), m.keys[i], owner)
+				p.label, p.name(), m.keys.At(i), owner)
 		}
 	}
 	return job.Refuse("%s (shard %s) has a result in %s, which is no trial of the plan: one run of that shard does not leave this; if the shard was damaged on its way, download it again", p.label, p.name(), where)
@@ -234,7 +234,7 @@ type placer struct {
 }
 
 // batch places the trials of a batch and reads their results into out.
-func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) error {
+func (p *placer) batch(b batch, draft string, keys result.Keys, out *outcomes) error {
 	p.linker.Restart()
 	source, err := nofollow.OpenDirBelow(b.part.dir, b.group.agent, b.group.dataset)
 	if err != nil {
@@ -264,7 +264,7 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 			i := b.group.trials[name]
 			p.trial = result.Trial{}
 			there := false
-			there, out.errs[i] = p.reader.Read(opened, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &p.trial,
+			there, out.errs[i] = p.reader.Read(opened, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys.At(i), &p.trial,
 				func(text []byte, file string) error { return p.sums.check(i, b.part.index, text, file) })
 			if there {
 				out.trials[i] = p.packer.Pack(&p.trial)

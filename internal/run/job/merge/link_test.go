@@ -84,6 +84,20 @@ func TestMoveEmptiesTheShards(t *testing.T) {
 	}
 }
 
+// A configuration that was edited is noticed after all trials were moved.
+func TestMoveThatFailsLastIsUndone(t *testing.T) {
+	s := newScene(t)
+	s.Shards(2)
+	config := s.In("shards", "1", result.ConfigFile)
+	s.Check(os.WriteFile(config, []byte(s.Read(config)+" "), 0o644))
+	before := s.Content(s.In("shards"))
+	s.refusedInto("out", true, result.ConfigFile, "shards")
+	if after := s.Content(s.In("shards")); !maps.Equal(after, before) {
+		t.Errorf("%d files of %d are back", len(after), len(before))
+	}
+	s.nothingLeft()
+}
+
 func TestFailedMoveIsUndone(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)

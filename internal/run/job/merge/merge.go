@@ -146,19 +146,19 @@ type merge struct {
 	notes         int // also those above maxNotes
 	damaged       []string
 
-	plan    result.Plan  // of the whole job, as it will be written
-	keys    []result.Key // the plan's trials, then the possible confirmation attempts
-	shardOf []int        // the shard of each of keys
-	owned   [][]int      // see own
+	plan    result.Plan // of the whole job, as it will be written
+	keys    result.Keys // the plan's trials, then the possible confirmation attempts
+	shardOf []int       // the shard of each of keys
+	owned   [][]int32   // see own
 	total   int
 	found   []*shardDir // all directories of shards
 	others  []*shardDir // those of the other job that was run with this one
 	parts   []*shardDir // the directory of each shard, sorted by index
 	base    *shardDir   // the shard that began first; its plan and configuration are used
 
-	groups   map[string]*group
-	batched  []batch // the trials' directories in the shards
-	onlyCopy bool    // the replaced output holds the only copy of its trials
+	groups   map[string]*group // see groupsOf
+	batched  []batch           // the trials' directories in the shards
+	onlyCopy bool              // the replaced output holds the only copy of its trials
 
 	out Result
 }

@@ -119,7 +119,7 @@ func (m *merge) checkReplaced(out *outcomes) error {
 	if !m.onlyCopy {
 		return nil
 	}
-	for i, key := range m.keys {
+	for i, key := range m.keys.All() {
 		if out.trials[i].There() {
 			continue
 		}

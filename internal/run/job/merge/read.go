@@ -80,6 +80,7 @@ func (s *Shards) Read(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	m.batched = nil // of the names of all trials, Of needs the groups alone
 	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job, m.out.Groups = m.out.Tree.Summarize()

@@ -126,9 +126,15 @@ func (m *merge) moveBack(j journal, draft string) error {
 		return err
 	}
 	defer root.Close()
+	groups := m.groups
+	if groups == nil { // write has released them
+		if groups, err = groupsOf(m.keys); err != nil {
+			return err
+		}
+	}
 	return nofollow.EachDir(root, func(agentName string, agent *os.File) error {
 		return nofollow.EachDir(agent, func(datasetName string, dataset *os.File) error {
-			g := m.groups[path.Join(agentName, datasetName)]
+			g := groups[path.Join(agentName, datasetName)]
 			if g == nil {
 				return nil // no trials of the plan
 			}
@@ -183,7 +189,7 @@ func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcom
 // whole reports whether every planned trial has a result and all results can be read.
 func (o *outcomes) whole(plan result.Plan) bool {
 	unreadable := slices.ContainsFunc(o.errs, func(err error) bool { return err != nil })
-	for i, key := range plan.Trials {
+	for i, key := range plan.Trials.All() {
 		if !o.trials[i].There() && !plan.Rounds.Leaves(key) {
 			return false
 		}
@@ -209,7 +215,7 @@ func (m *merge) alreadyMoved() bool {
 			}
 		}
 	}
-	return left < len(m.plan.Trials) && len(m.parts) == m.total
+	return left < m.plan.Trials.Len() && len(m.parts) == m.total
 }
 
 // reread returns the result that an earlier merge wrote.
@@ -218,6 +224,7 @@ func (m *merge) reread() error {
 	if err != nil {
 		return err
 	}
+	m.groups, m.batched = nil, nil
 	tree, err := result.ReadPackedTree(m.output)
 	if err != nil {
 		return err

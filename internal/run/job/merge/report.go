@@ -46,7 +46,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	planned := len(trials)
 	for _, i := range trials {
 		if !out.trials[i].There() {
-			without = append(without, m.plan.Trials[i].String())
+			without = append(without, m.plan.Trials.At(int(i)).String())
 		} else if out.trials[i].Cancelled() {
 			cut++
 		}
@@ -97,7 +97,7 @@ func (p *shardDir) upto() int {
 }
 
 // counts returns the number of a shard's planned trials, and the number of their results.
-func (m *merge) counts(trials []int, out *outcomes) (planned, have int) {
+func (m *merge) counts(trials []int32, out *outcomes) (planned, have int) {
 	for _, i := range trials {
 		if out.trials[i].There() {
 			have++
@@ -107,15 +107,15 @@ func (m *merge) counts(trials []int, out *outcomes) (planned, have int) {
 }
 
 // own returns a shard's trials, as indexes in the plan.
-func (m *merge) own(index int) []int {
+func (m *merge) own(index int) []int32 {
 	if m.owned == nil {
-		m.owned = make([][]int, m.total+1)
+		m.owned = make([][]int32, m.total+1)
 		if m.plan.OnlyConfirms() {
 			return nil
 		}
-		for i, of := range m.shardOf[:len(m.plan.Trials)] {
-			if !m.plan.Rounds.Leaves(m.plan.Trials[i]) {
-				m.owned[of] = append(m.owned[of], i)
+		for i, of := range m.shardOf[:m.plan.Trials.Len()] {
+			if !m.plan.Rounds.Leaves(m.plan.Trials.At(i)) {
+				m.owned[of] = append(m.owned[of], int32(i))
 			}
 		}
 	}

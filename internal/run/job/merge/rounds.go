@@ -62,7 +62,7 @@ func (m *merge) looks() bool { return m.plan.Rounds != nil && m.plan.Rounds.Upto
 // made returns the results for a look.
 func (m *merge) made(out *outcomes) (Made, error) {
 	made := Made{Plan: m.plan, Total: m.total, ShardOf: m.shardOf}
-	for i := range m.plan.Trials { // also of rounds that were taken over from another job
+	for i := range m.plan.Trials.Len() { // also of rounds that were taken over from another job
 		if t := out.trials[i]; t.There() {
 			made.Trials = append(made.Trials, *t.Unpack())
 		}
@@ -117,7 +117,7 @@ func (m *merge) look(ctx context.Context, out *outcomes) (bool, error) {
 // rounds returns the rounds of a job whose shards ended them by themselves, each for its own tasks,
 // or made those that they were told to make; nil if there were none. Trials that an interrupted
 // shard lacks are needed.
-func (m *merge) rounds(trials []result.Key) *result.Rounds {
+func (m *merge) rounds(trials result.Keys) *result.Rounds {
 	var all *result.Rounds
 	for _, p := range m.parts {
 		r := p.plan.Rounds
@@ -131,7 +131,7 @@ func (m *merge) rounds(trials []result.Key) *result.Rounds {
 		if r.Ended() {
 			all.Made, all.Reason, all.Why = max(all.Made, r.Made), r.Reason, r.Why
 		}
-		for i, key := range trials {
+		for i, key := range trials.All() {
 			if m.shardOf[i] == p.index && r.Leaves(key) { // nothing is believed about the trials of another shard
 				all.NotNeeded = append(all.NotNeeded, key)
 			}

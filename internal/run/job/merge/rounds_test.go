@@ -25,14 +25,14 @@ func TestRoundsOfShards(t *testing.T) {
 		shard(2, &result.Rounds{Attempts: 2, Made: 2, Reason: result.EndSettled, Why: "settled"}),
 		shard(3, &result.Rounds{Attempts: 2}),
 	}}
-	got := m.rounds(trials)
+	got := m.rounds(result.KeysOf(trials...))
 	if got == nil || got.Made != 2 || got.Reason != result.EndSettled || !slices.Equal(got.NotNeeded, second[:1]) {
 		t.Errorf("%+v", got)
 	}
 	for _, p := range m.parts {
 		p.plan.Rounds = nil
 	}
-	if got := m.rounds(trials); got != nil {
+	if got := m.rounds(result.KeysOf(trials...)); got != nil {
 		t.Errorf("%+v of shards without rounds", got)
 	}
 }

@@ -230,7 +230,7 @@ func (m *merge) readPlan() error {
 	}
 	m.shardOf = plan.ShardOf
 	if plan.Shard == nil {
-		m.shardOf = slices.Repeat([]int{1}, len(plan.Trials))
+		m.shardOf = slices.Repeat([]int{1}, plan.Trials.Len())
 	}
 	plan.Shard, plan.ShardOf, plan.Split, plan.Checksums = nil, nil, "", false
 	if m.total > 1 {
@@ -279,7 +279,7 @@ func (m *merge) addConfirmations() error {
 		return job.Refuse("a %s %v", result.PlanFile, err)
 	}
 	confirmations := m.plan.ConfirmationKeys()
-	m.keys = slices.Concat(m.keys, confirmations)
+	m.keys.Append(confirmations...)
 	m.shardOf = slices.Clone(m.shardOf)
 	for _, k := range confirmations {
 		m.shardOf = append(m.shardOf, owner[k.Unnumbered()])
@@ -378,7 +378,7 @@ func differences(a, b result.Plan) (out []string) {
 			out = append(out, "the agent "+untrusted.Names([]string{agent.Agent})+" has other files")
 		}
 	}
-	if x, y := len(a.Trials), len(b.Trials); x != y {
+	if x, y := a.Trials.Len(), b.Trials.Len(); x != y {
 		out = append(out, fmt.Sprintf("one has %d trials, the other %d", x, y))
 	}
 	return out

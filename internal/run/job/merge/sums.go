@@ -170,7 +170,7 @@ func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
 	for _, p := range m.parts {
 		err := readSums(p.dir, func(sum digest, name []byte) error {
 			if sums.digests == nil {
-				sums.digests, sums.has = make([]digest, len(m.keys)), make([]bool, len(m.keys))
+				sums.digests, sums.has = make([]digest, m.keys.Len()), make([]bool, m.keys.Len())
 			}
 			sums.strict[p.index] = true
 			below, file := path.Split(string(name))

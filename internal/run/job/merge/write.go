@@ -53,6 +53,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	if err := work.Wait(); err != nil {
 		return err
 	}
+	m.groups, m.batched = nil, nil // the names of all trials take as much memory as their results
 	if err := m.checkReplaced(out); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (o *outcomes) tree(plan result.Plan) result.PackedTree {
 	n := 0
 	for i, t := range o.trials {
 		switch {
-		case t.There() && i >= len(plan.Trials):
+		case t.There() && i >= plan.Trials.Len():
 			if t.Confirmation() {
 				tree.Confirmations = append(tree.Confirmations, *t.Unpack())
 			}

@@ -230,7 +230,7 @@ func hidden(v any) string {
 // were run.
 func (c *comparison) attempts(before result.Plan, now int) {
 	was := 0
-	for _, key := range before.Trials {
+	for _, key := range before.Trials.All() {
 		was = max(was, key.Attempt)
 	}
 	switch {
@@ -332,13 +332,13 @@ func shortDigest(digest string) string {
 
 // trials adds trials that are missing in the new plan although nothing else changed: the plan was
 // edited, or another version wrote it.
-func (c *comparison) trials(before, now []result.Key) {
+func (c *comparison) trials(before, now result.Keys) {
 	planned := map[result.Key]bool{}
-	for _, key := range now {
+	for _, key := range now.All() {
 		planned[key] = true
 	}
 	var gone []string
-	for _, key := range before {
+	for _, key := range before.All() {
 		if !planned[key] {
 			gone = append(gone, strconv.Quote(key.String()))
 		}

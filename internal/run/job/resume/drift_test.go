@@ -47,7 +47,7 @@ func TestDriftNamesTheKey(t *testing.T) {
 			now := base()
 			now.Agents[0].Env = map[string]string{"KEY": "${KEY}", "PLAIN": "hunter2hunter2"}
 			test.change(&now)
-			changes, err := drift(base(), result.Plan{Trials: []result.Key{{Attempt: 2}}}, now, result.Plan{Trials: []result.Key{{Attempt: 2}}})
+			changes, err := drift(base(), result.Plan{Trials: result.KeysOf(result.Key{Attempt: 2})}, now, result.Plan{Trials: result.KeysOf(result.Key{Attempt: 2})})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,7 @@ func (j Job) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, pro
 		}
 	}
 	planned := slices.DeleteFunc(slices.Clone(earlier), func(t result.Trial) bool { return t.Confirmation })
-	if len(planned) == len(plan.Own()) && len(merge.Missing(j.Dir)) > 0 { // trials that were missing at the merge have been run here
+	if len(planned) == plan.Own().Len() && len(merge.Missing(j.Dir)) > 0 { // trials that were missing at the merge have been run here
 		return os.Remove(filepath.Join(j.Dir, result.MergeFile))
 	}
 	return nil

@@ -70,7 +70,7 @@ func (j Job) checkPlan() error {
 	if j.Plan.JobName == "" {
 		return errors.New("has no job_name")
 	}
-	return job.CheckNames(j.Plan.Trials)
+	return job.CheckNames(j.Plan.Trials.Slice())
 }
 
 // PathsFrom returns the directory that the relative paths in config.json are relative to, and "" if
@@ -96,10 +96,11 @@ func (j Job) Pending(now result.Plan, policy RerunPolicy) (Pending, error) {
 	for _, t := range now.Tasks {
 		digests[taskName{t.Dataset, t.Task}] = t.Digest
 	}
-	if err := policy.checkMatches(slices.Concat(now.Own(), j.Plan.ConfirmationKeys())); err != nil {
+	own := now.Own().Slice()
+	if err := policy.checkMatches(slices.Concat(own, j.Plan.ConfirmationKeys())); err != nil {
 		return Pending{}, err
 	}
-	out, err := pendingOf(j.Dir, now.Own(), digests, policy)
+	out, err := pendingOf(j.Dir, own, digests, policy)
 	if err == nil {
 		err = out.confirmations(j.Dir, j.Plan, now, policy)
 	}

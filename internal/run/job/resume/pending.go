@@ -72,9 +72,9 @@ func pendingOf(dir string, keys []result.Key, digests map[taskName]string, polic
 // attempts than the stored one.
 func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunPolicy) error {
 	keys := plan.ConfirmationKeys()
-	if len(now.Trials) != len(plan.Trials) {
+	if now.Trials.Len() != plan.Trials.Len() {
 		planned := map[result.Key]bool{}
-		for _, k := range now.Trials {
+		for _, k := range now.Trials.All() {
 			planned[k] = true
 		}
 		p.stale = slices.DeleteFunc(keys, func(k result.Key) bool { return planned[k] })

@@ -25,7 +25,7 @@ func (j Job) plan(now result.Plan) result.Plan {
 	if plan.Rounds.Follows(now.Rounds) {
 		plan.Rounds = now.Rounds
 	}
-	if len(now.Trials) != len(plan.Trials) {
+	if now.Trials.Len() != plan.Trials.Len() {
 		plan.Trials, plan.Agents, plan.Tasks, plan.Digest = now.Trials, now.Agents, now.Tasks, now.Digest
 		plan.Confirm = nil // planned attempts have their numbers now
 		plan.Rounds = now.Rounds

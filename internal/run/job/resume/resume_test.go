@@ -148,7 +148,7 @@ func TestDirectoriesThatNoRunWritesAreRefused(t *testing.T) {
 		"a torn plan": func(r *restart) { r.write(result.PlanFile, `{"job_name": "j"`) },
 		"a plan with trials in one directory": func(r *restart) {
 			plan := r.open().Plan
-			plan.Trials = append(plan.Trials, plan.Trials[0])
+			plan.Trials.Append(plan.Trials.At(0))
 			r.must(result.WriteJSON(r.in(result.PlanFile), plan))
 		},
 		"a plan that is a link": func(r *restart) {
