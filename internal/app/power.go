@@ -100,7 +100,7 @@ func (w *Power) levels(pairs map[result.Key]bool, evaluated []string, before res
 		var keys []result.Key
 		var attempts []result.Attempts
 		for _, t := range result.AttemptsOf(before) {
-			if t.Key.Agent == name && pairs[t.Key] && len(t.Scores) > 0 {
+			if t.Key.Agent == name && pairs[t.Key] && len(t.Scores()) > 0 {
 				keys, attempts = append(keys, t.Key), append(attempts, t.Attempts)
 			}
 		}

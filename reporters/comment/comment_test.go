@@ -175,7 +175,7 @@ func TestOnePassRate(t *testing.T) {
 // Sentences wrap in the cells of a comment.
 func TestConfirmationsAreShort(t *testing.T) {
 	of := func(scores ...float64) *result.Attempts {
-		a := &result.Attempts{Total: len(scores), Scores: scores}
+		a := &result.Attempts{Total: int32(len(scores)), Rewards: scores}
 		for _, s := range scores {
 			a.Passed += int(s)
 		}

@@ -310,7 +310,7 @@ func side(a *result.Attempts) *Side {
 	if a == nil {
 		return nil
 	}
-	s := Side{Attempts: a.Total, Completed: len(a.Rewards), Passed: a.Passed, Failed: a.Failed, Lost: a.Lost}
+	s := Side{Attempts: int(a.Total), Completed: len(a.Rewards), Passed: a.Passed, Failed: int(a.Failed), Lost: int(a.Lost)}
 	if len(a.Rewards) > 0 {
 		s.MeanReward = new(finite(a.Mean()))
 	}

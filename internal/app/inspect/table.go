@@ -232,7 +232,7 @@ func fill(t *Table, jobs []result.Job, agents []string) {
 	counted := t.Tasks[:0]
 	for _, task := range t.Tasks {
 		task.Changed = task.changed()
-		common := !task.Changed && !slices.ContainsFunc(task.Cells, func(a *result.Attempts) bool { return a == nil || len(a.Scores) == 0 })
+		common := !task.Changed && !slices.ContainsFunc(task.Cells, func(a *result.Attempts) bool { return a == nil || len(a.Scores()) == 0 })
 		if common {
 			t.Common++
 		}
@@ -253,13 +253,13 @@ func fill(t *Table, jobs []result.Job, agents []string) {
 func (t TableTask) changed() bool {
 	digest := ""
 	for _, a := range t.Cells {
-		if a == nil || a.Digest == "" {
+		if a == nil || a.Digest() == "" {
 			continue
 		}
-		if digest != "" && a.Digest != digest {
+		if digest != "" && a.Digest() != digest {
 			return true
 		}
-		digest = a.Digest
+		digest = a.Digest()
 	}
 	return false
 }
@@ -274,16 +274,17 @@ func (r *TableRow) count(tasks []TableTask, index int) {
 		if a == nil {
 			continue
 		}
-		r.Trials += a.Total
+		sum := a.Sum()
+		r.Trials += int(a.Total)
 		r.Passed += a.Passed
-		r.Cost = r.Cost.Plus(a.Cost)
-		ended += a.Ended
-		costs += a.Costed
-		duration, alone = duration+a.DurationSec, alone+a.TrialSec
-		if len(a.Scores) > 0 {
+		r.Cost = r.Cost.Plus(sum.Cost)
+		ended += sum.Ended
+		costs += sum.Costed
+		duration, alone = duration+sum.DurationSec, alone+sum.TrialSec
+		if len(a.Scores()) > 0 {
 			r.Tasks++
 			scored = append(scored, a)
-			rewards = append(rewards, a.Scores...)
+			rewards = append(rewards, a.Scores()...)
 		}
 	}
 	r.Usage = result.UsageOf(scored)

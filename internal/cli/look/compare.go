@@ -250,10 +250,11 @@ func scoresText(a *result.Attempts) string {
 	switch {
 	case a == nil:
 		return "–"
-	case len(a.Scores) > 0:
-		return fmt.Sprintf("%s (%d/%d)", report.Number(a.Mean()), a.Passed, len(a.Scores))
-	case len(a.Errors) > 0:
-		return string(a.Errors[0])
+	case len(a.Scores()) > 0:
+		return fmt.Sprintf("%s (%d/%d)", report.Number(a.Mean()), a.Passed, len(a.Scores()))
+	}
+	if errors := a.Sum().Errors; len(errors) > 0 {
+		return string(errors[0])
 	}
 	return "no result"
 }
@@ -336,17 +337,18 @@ func writeTasksCSV(w io.Writer, t inspect.Table) error {
 				continue
 			}
 			var mean, duration, failure any
-			if len(a.Scores) > 0 {
+			if len(a.Scores()) > 0 {
 				mean = a.Mean()
 			}
-			if a.Ended > 0 {
-				duration = a.DurationSec
+			sum := a.Sum()
+			if sum.Ended > 0 {
+				duration = sum.DurationSec
 			}
-			if len(a.Errors) > 0 {
-				failure = string(a.Errors[0])
+			if len(sum.Errors) > 0 {
+				failure = string(sum.Errors[0])
 			}
 			rows = append(rows, []any{
-				task.Dataset, task.Task, t.Rows[i].Job, t.Rows[i].Agent, a.Total, len(a.Scores), a.Passed, mean, dollarsOrNil(a.Cost), duration, failure, task.Changed,
+				task.Dataset, task.Task, t.Rows[i].Job, t.Rows[i].Agent, a.Total, len(a.Scores()), a.Passed, mean, dollarsOrNil(sum.Cost), duration, failure, task.Changed,
 			})
 		}
 	}

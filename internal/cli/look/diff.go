@@ -298,8 +298,9 @@ func attemptsText(a *result.Attempts) string {
 		return "–"
 	case len(a.Rewards) > 0:
 		return fmt.Sprintf("%s (%d of %d passed)", rewardText(a.Mean()), a.Passed, a.Total)
-	case len(a.Errors) > 0:
-		return untrusted.Line(string(a.Errors[0]))
+	}
+	if errors := a.Sum().Errors; len(errors) > 0 {
+		return untrusted.Line(string(errors[0]))
 	}
 	return "no result"
 }

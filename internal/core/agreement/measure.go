@@ -85,7 +85,7 @@ func Measure(pairs []Pair, scale Scale) Agreement {
 			}
 		}
 		a.Agree += agree
-		attempts = append(attempts, &result.Attempts{Scores: make([]float64, len(group)), Passed: agree})
+		attempts = append(attempts, &result.Attempts{Rewards: make([]float64, len(group)), Passed: agree})
 	}
 	rate, interval, _ := gate.ScoreRate(attempts, Confidence)
 	a.Agreement = &Estimate{Value: rate, Low: &interval.Low, High: &interval.High}

@@ -105,7 +105,7 @@ func estimateShare(groups [][]comparison, side func(comparison) float64) *Estima
 	var outcomes []*result.Attempts
 	for _, group := range groups {
 		if _, counts := share(group, side); counts {
-			outcomes = append(outcomes, &result.Attempts{Scores: []float64{e.Value}, Passed: int(e.Value)})
+			outcomes = append(outcomes, &result.Attempts{Rewards: []float64{e.Value}, Passed: int(e.Value)})
 		}
 	}
 	if len(outcomes) >= fewTasks {

@@ -180,7 +180,7 @@ func (b *brokenTasks) add(t result.TaskDiff, mirrored bool, dead sides) (flip [2
 }
 
 // hasVerdict reports whether an attempt ended with a score.
-func hasVerdict(a *result.Attempts) bool { return a != nil && len(a.Scores) > 0 }
+func hasVerdict(a *result.Attempts) bool { return a != nil && len(a.Scores()) > 0 }
 
 // count returns the number that is compared with the limit: the broken tasks and, of those that
 // were not tried again, the share that was confirmed of the others.
@@ -193,7 +193,7 @@ func (b *brokenTasks) testsLooks() bool { return b.tried > 0 && !b.paired }
 
 // The baseline and the job of a task that broke, was fixed, or neither.
 var (
-	failed, passed = &result.Attempts{Scores: []float64{0}}, &result.Attempts{Scores: []float64{1}}
+	failed, passed = &result.Attempts{Rewards: []float64{0}}, &result.Attempts{Rewards: []float64{1}}
 	fell           = [2]*result.Attempts{passed, failed}
 	rose           = [2]*result.Attempts{failed, passed}
 	unchanged      = [2]*result.Attempts{failed, failed}

@@ -109,7 +109,7 @@ func looksBroken(t result.TaskDiff) bool {
 	if t.Change == result.Changed || t.Base == nil || t.Head == nil {
 		return false
 	}
-	always := t.Base.Passed > 0 && t.Base.Passed == len(t.Base.Rewards)+t.Base.Lost
-	never := t.Head.Passed == 0 && len(t.Head.Rewards)+t.Head.Lost > 0
+	always := t.Base.Passed > 0 && t.Base.Passed == len(t.Base.Scores())
+	never := t.Head.Passed == 0 && len(t.Head.Scores()) > 0
 	return always && never
 }

@@ -117,8 +117,8 @@ func newContrast(m Measure, pair []result.TaskDiff) contrast {
 		missing := false
 		for i, side := range []*result.Attempts{t.Base, t.Head} {
 			n := len(values(side))
-			scored[i] += len(side.Scores)
-			c.Missing[i] += len(side.Scores) - n
+			scored[i] += len(side.Scores())
+			c.Missing[i] += len(side.Scores()) - n
 			missing = missing || n == 0
 		}
 		return !missing
@@ -159,7 +159,7 @@ func (m Measure) values() func(*result.Attempts) []float64 {
 	case MeasurePassRate:
 		return paired.Passes
 	case MeasureReward:
-		return func(a *result.Attempts) []float64 { return slices.Clone(a.Scores) }
+		return func(a *result.Attempts) []float64 { return slices.Clone(a.Scores()) }
 	case MeasureCost:
 		return knownCosts
 	case MeasureTurns:
@@ -275,7 +275,7 @@ func ContrastAgents(job result.Job, agents []string, confidence float64) []Versu
 // trial of both is one that a job took over from the other one, or both from a third.
 func PairOf(dataset, task string, a, b *result.Attempts) result.TaskDiff {
 	t := result.TaskDiff{Dataset: dataset, Task: task, Base: a, Head: b}
-	if a != nil && b != nil && a.Digest != "" && b.Digest != "" && a.Digest != b.Digest {
+	if a != nil && b != nil && a.Digest() != "" && b.Digest() != "" && a.Digest() != b.Digest() {
 		t.Change = result.Changed
 	}
 	t.TakenOver = a != nil && b != nil && shareTrial(a, b)

@@ -84,8 +84,8 @@ func (k *checker) maxCostIncrease(s scope) {
 	for _, t := range all {
 		costs := [2][]float64{knownCosts(t.Base), knownCosts(t.Head)}
 		for i, side := range []*result.Attempts{t.Base, t.Head} {
-			d.counts.trials[i] += len(side.Scores)
-			d.counts.unknown[i] += len(side.Scores) - len(costs[i])
+			d.counts.trials[i] += len(side.Scores())
+			d.counts.unknown[i] += len(side.Scores()) - len(costs[i])
 		}
 		if len(costs[0]) > 0 && len(costs[1]) > 0 {
 			tasks = append(tasks, t)

@@ -69,7 +69,7 @@ func missingRewards(tasks []result.TaskDiff) counts {
 	var c counts
 	for _, t := range tasks {
 		for i, side := range []*result.Attempts{t.Base, t.Head} {
-			c.lost[i] += side.Lost
+			c.lost[i] += int(side.Lost)
 			c.leftOut[i] += side.LeftOut()
 		}
 	}

@@ -525,5 +525,5 @@ func mayBreakOrBeFixed(t result.TaskDiff) bool {
 	if t.Change == result.Changed || t.Base == nil || t.Head == nil {
 		return false
 	}
-	return len(t.Base.Scores) == 0 || len(t.Head.Scores) == 0 || looksBroken(t) || t.LooksFixed()
+	return len(t.Base.Scores()) == 0 || len(t.Head.Scores()) == 0 || looksBroken(t) || t.LooksFixed()
 }

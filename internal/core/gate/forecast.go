@@ -288,7 +288,7 @@ func LevelsOf(tasks []result.Attempts) []float64 {
 	rates := make([]float64, len(tasks))
 	within, repeated := 0.25, 1.0
 	for i, t := range tasks {
-		n := float64(len(t.Scores))
+		n := float64(len(t.Scores()))
 		rates[i] = t.PassRate()
 		if n > 1 {
 			within += rates[i] * (1 - rates[i]) * n / (n - 1)

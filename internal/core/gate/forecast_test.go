@@ -194,7 +194,7 @@ func TestLevelsOf(t *testing.T) {
 			}
 		}
 	}
-	one := []result.Attempts{{Scores: []float64{1}, Passed: 1}, {Scores: []float64{0}}}
+	one := []result.Attempts{{Rewards: []float64{1}, Passed: 1}, {Rewards: []float64{0}}}
 	if got := LevelsOf(one); len(got) != 2 || got[0] != 0.5 || got[1] != 0.5 {
 		t.Errorf("one attempt each: %v, want the mean", got)
 	}

@@ -148,14 +148,13 @@ func TestPooledBaselinesMakeFewRedDays(t *testing.T) {
 			diffs, chances := make([]result.TaskDiff, tasks), make([]float64, tasks)
 			for n := range diffs {
 				chances[n] = rng.Float64()
-				diffs[n] = result.TaskDiff{Task: fmt.Sprint(n), Base: &result.Attempts{}}
+				diffs[n] = result.TaskDiff{Task: fmt.Sprint(n)}
 				var of []*result.Attempts
 				for range runs {
 					of = append(of, once(rng, chances[n]))
-					diffs[n].Base.Scores = append(diffs[n].Base.Scores, of[len(of)-1].Scores...)
 				}
-				if runs > 1 {
-					diffs[n].Base.Runs = of
+				if diffs[n].Base = of[0]; runs > 1 {
+					diffs[n].Base = new(result.Together(of))
 				}
 			}
 			red := 0
@@ -181,9 +180,9 @@ func TestPooledBaselinesMakeFewRedDays(t *testing.T) {
 // once returns one attempt, which passes with a probability.
 func once(rng *rand.Rand, chance float64) *result.Attempts {
 	if rng.Float64() < chance {
-		return &result.Attempts{Scores: []float64{1}}
+		return &result.Attempts{Rewards: []float64{1}}
 	}
-	return &result.Attempts{Scores: []float64{0}}
+	return &result.Attempts{Rewards: []float64{0}}
 }
 
 // TestPooledRunsCountAsOne: the rates of a comparison are over all runs of the baseline, and a task

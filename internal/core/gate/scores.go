@@ -143,8 +143,8 @@ func (k *checker) scoreDrop(s scope, score string) {
 			left.tasks++
 		default:
 			tasks = append(tasks, t)
-			left.without[0] += len(t.Base.Scores) - len(base)
-			left.without[1] += len(t.Head.Scores) - len(head)
+			left.without[0] += len(t.Base.Scores()) - len(base)
+			left.without[1] += len(t.Head.Scores()) - len(head)
 		}
 	}
 	switch {

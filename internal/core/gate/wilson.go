@@ -18,7 +18,7 @@ func PassRate(tasks []*result.Attempts, confidence float64) (rate float64, inter
 // ScoreRate is PassRate over the scores: an attempt that the agent, the verifier or a judge lost
 // counts as not passed, as wherever agents or jobs are compared.
 func ScoreRate(tasks []*result.Attempts, confidence float64) (rate float64, interval Interval, ok bool) {
-	return rateOf(tasks, confidence, func(a *result.Attempts) int { return len(a.Scores) })
+	return rateOf(tasks, confidence, func(a *result.Attempts) int { return len(a.Scores()) })
 }
 
 func rateOf(tasks []*result.Attempts, confidence float64, of func(*result.Attempts) int) (rate float64, interval Interval, ok bool) {

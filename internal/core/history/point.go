@@ -165,8 +165,8 @@ func (a *Agent) count(tasks []result.TaskAttempts) {
 	var rewards []float64
 	for i := range tasks {
 		t := &tasks[i]
-		a.Tasks = append(a.Tasks, Task{Dataset: t.Key.Dataset, Name: t.Key.Task, Digest: t.Digest, Passed: t.Passed, Attempts: len(t.Scores), Lost: t.Lost})
-		a.Passed, a.Attempts, a.Lost = a.Passed+t.Passed, a.Attempts+len(t.Rewards), a.Lost+t.Lost
+		a.Tasks = append(a.Tasks, Task{Dataset: t.Key.Dataset, Name: t.Key.Task, Digest: t.Digest(), Passed: t.Passed, Attempts: len(t.Scores()), Lost: int(t.Lost)})
+		a.Passed, a.Attempts, a.Lost = a.Passed+t.Passed, a.Attempts+len(t.Rewards), a.Lost+int(t.Lost)
 		rewards = append(rewards, t.Rewards...)
 		all = append(all, &t.Attempts)
 	}

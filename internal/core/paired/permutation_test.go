@@ -314,7 +314,7 @@ func scaled(pairs ...[2][]float64) Sample {
 
 func diff(agent, dataset, task string, rewards [2][]float64) result.TaskDiff {
 	return result.TaskDiff{Agent: agent, Dataset: dataset, Task: task,
-		Base: &result.Attempts{Scores: rewards[0]}, Head: &result.Attempts{Scores: rewards[1]}}
+		Base: &result.Attempts{Rewards: rewards[0]}, Head: &result.Attempts{Rewards: rewards[1]}}
 }
 
 func many(n int) [][2][]float64 {

@@ -50,10 +50,10 @@ func pooledSample(tasks []result.TaskDiff, values func(*result.Attempts) []float
 // sides returns the job's attempts and those of the baseline's runs.
 func sides(t result.TaskDiff) (job *result.Attempts, runs []*result.Attempts, exchanged bool) {
 	switch {
-	case t.Base.Runs != nil:
-		return t.Head, t.Base.Runs, false
-	case t.Head.Runs != nil:
-		return t.Base, t.Head.Runs, true
+	case t.Base.Runs() != nil:
+		return t.Head, t.Base.Runs(), false
+	case t.Head.Runs() != nil:
+		return t.Base, t.Head.Runs(), true
 	}
 	return t.Head, []*result.Attempts{t.Base}, false
 }

@@ -94,8 +94,8 @@ func (s Sample) Balanced() bool {
 
 // Passes returns 1 for each attempt that passed and 0 for each that did not.
 func Passes(a *result.Attempts) []float64 {
-	values := make([]float64, len(a.Scores))
-	for i, r := range a.Scores {
+	values := make([]float64, len(a.Scores()))
+	for i, r := range a.Scores() {
 		if r == 1 {
 			values[i] = 1
 		}
@@ -104,11 +104,11 @@ func Passes(a *result.Attempts) []float64 {
 }
 
 // Rewards returns the attempts' rewards.
-func Rewards(a *result.Attempts) []float64 { return a.Scores }
+func Rewards(a *result.Attempts) []float64 { return a.Scores() }
 
 // SampleOf returns the sample of comparable tasks, which must be sorted by agent, dataset and task.
 func SampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) Sample {
-	pooled := func(t result.TaskDiff) bool { return t.Base.Runs != nil || t.Head.Runs != nil }
+	pooled := func(t result.TaskDiff) bool { return t.Base.Runs() != nil || t.Head.Runs() != nil }
 	if slices.ContainsFunc(tasks, pooled) {
 		return pooledSample(tasks, values).inRange()
 	}

@@ -118,10 +118,10 @@ func comparedSide(a *Attempts) *ComparedSide {
 	}
 	m := MeansOf(a.Scored())
 	s := &ComparedSide{
-		Attempts: a.Total, Passed: a.Passed, MeanCost: m.Cost(), CostAtLeast: m.Cost().AtLeast(), MeanDuration: m.Duration(),
+		Attempts: int(a.Total), Passed: a.Passed, MeanCost: m.Cost(), CostAtLeast: m.Cost().AtLeast(), MeanDuration: m.Duration(),
 		MeanTurns: meanIfAny(m.Turns), InputTokens: meanIfAny(m.InputTokens), OutputTokens: meanIfAny(m.OutputTokens),
 	}
-	if len(a.Scores) > 0 {
+	if len(a.Scores()) > 0 {
 		s.MeanReward = new(a.Mean())
 	}
 	return s

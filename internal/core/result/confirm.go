@@ -159,7 +159,7 @@ func NextBeside(head, base Confirming) (ofHead, ofBase []Key) {
 			if fails != head.Plan.LooksFixed(t.Key) {
 				settled[t.Key] = settled[t.Key] || t.Passed > 0
 			} else {
-				settled[t.Key] = settled[t.Key] || 2*(len(t.Scores)-t.Passed) >= head.Plan.Confirm.Attempts
+				settled[t.Key] = settled[t.Key] || 2*(len(t.Scores())-t.Passed) >= head.Plan.Confirm.Attempts
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func counted(c Confirming) []TaskAttempts {
 			made.Append(OutcomeOf(t))
 		}
 	}
-	return attempts(made, nil).list()
+	return named(attempts(made, nil))
 }
 
 // WithConfirmation returns the plan with further confirmation attempts. For a task that it has
@@ -243,8 +243,8 @@ func sorted(keys []Key) []Key {
 func ConfirmedTasks(job Job) map[Key]*Attempts {
 	tasks := map[Key]*Attempts{}
 	made := attempts(job.Confirmations, nil)
-	for i, key := range made.keys {
-		tasks[key] = &made.of[i]
+	for i := range made {
+		tasks[made[i].key()] = &made[i]
 	}
 	return tasks
 }
@@ -265,11 +265,11 @@ func (d TaskDiff) LooksFixed() bool {
 	if !d.Comparable() {
 		return false
 	}
-	n := min(len(d.Base.Scores), len(d.Head.Scores))
-	if d.Base.Runs != nil || d.Head.Runs != nil { // each run has as many
-		return d.Base.Passed == 0 && !slices.ContainsFunc(d.Head.Scores, func(v float64) bool { return v != 1 })
+	n := min(len(d.Base.Scores()), len(d.Head.Scores()))
+	if d.Base.Runs() != nil || d.Head.Runs() != nil { // each run has as many
+		return d.Base.Passed == 0 && !slices.ContainsFunc(d.Head.Scores(), func(v float64) bool { return v != 1 })
 	}
-	return !slices.Contains(d.Base.Scores[:n], 1) && !slices.ContainsFunc(d.Head.Scores[:n], func(v float64) bool { return v != 1 })
+	return !slices.Contains(d.Base.Scores()[:n], 1) && !slices.ContainsFunc(d.Head.Scores()[:n], func(v float64) bool { return v != 1 })
 }
 
 // NotBroken reports whether confirmation attempts showed that this job did not break a task that
@@ -281,7 +281,7 @@ func NotBroken(head, base *Attempts) bool { return head != nil && head.Passed > 
 // may pass some of them: were all required, a task that it passes nearly always would be found half
 // as often if the job does break it.
 func failsNow(base *Attempts) bool {
-	return base != nil && len(base.Scores) > 0 && 2*base.Passed <= len(base.Scores)
+	return base != nil && len(base.Scores()) > 0 && 2*base.Passed <= len(base.Scores())
 }
 
 // NotFixed reports whether confirmation attempts showed that this job did not fix a task that
@@ -298,10 +298,10 @@ func ConfirmedText(head, base *Attempts, fixed bool) string {
 	}
 	tried, of := 0, 0
 	if head != nil {
-		tried = len(head.Scores)
+		tried = len(head.Scores())
 	}
 	if base != nil {
-		of = len(base.Scores)
+		of = len(base.Scores())
 	}
 	switch {
 	case tried == 0 && of == 0:

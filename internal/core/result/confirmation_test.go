@@ -75,7 +75,7 @@ func TestChangeAfterConfirmation(t *testing.T) {
 			if got := d.Tasks[0]; got.Change != c.want || got.Flaky != c.flaky || d.Counts[c.want] != 1 || (d.Flaky == 1) != c.flaky {
 				t.Errorf("%s, flaky %v; want %s, %v", got.Change, got.Flaky, c.want, c.flaky)
 			}
-			if got := d.Tasks[0]; got.Confirmation.Total != len(c.again) || len(got.Head.Rewards)+got.Head.Failed != len(c.head) {
+			if got := d.Tasks[0]; int(got.Confirmation.Total) != len(c.again) || len(got.Head.Rewards)+int(got.Head.Failed) != len(c.head) {
 				t.Errorf("%+v %+v", got.Head, got.Confirmation)
 			}
 		})
@@ -249,7 +249,7 @@ func TestConfirmedText(t *testing.T) {
 	of := func(rewards ...float64) *Attempts {
 		a := &Attempts{}
 		for _, r := range rewards {
-			a.Scores = append(a.Scores, r)
+			a.Rewards = append(a.Rewards, r)
 			if r == 1 {
 				a.Passed++
 			}

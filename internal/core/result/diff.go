@@ -1,7 +1,6 @@
 package result
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"math"
@@ -54,67 +53,136 @@ type Diff struct {
 // TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have
 // the task.
 type TaskDiff struct {
-	Agent   string `json:"agent_name"`
-	Dataset string `json:"dataset_name"`
-	Task    string `json:"task_name"`
-	Change  Change `json:"change"`
-	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others
-	// do not or end with an error. Cancelled and skipped ones do not count.
-	Flaky bool      `json:"flaky"`
-	Base  *Attempts `json:"base"`
-	Head  *Attempts `json:"head"`
+	Agent, Dataset, Task string
+	Change               Change
+	Base, Head           *Attempts
 	// Confirmation holds the confirmation attempts of this job at the task; nil if there are none.
 	// They decide only between "broken" or "errored" and "worse", and between "fixed" and "better".
-	Confirmation *Attempts `json:"confirmation,omitempty"`
+	Confirmation *Attempts
 	// BaseConfirmation holds those of the baseline, if the two jobs ran together; see NotBroken and
 	// NotFixed.
-	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
+	BaseConfirmation *Attempts
+	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others
+	// do not or end with an error. Cancelled and skipped ones do not count.
+	Flaky bool
 	// TakenOver: this job took trials over, and the task is equal on both sides by construction. A
 	// difference is no evidence; see takenOver.
-	TakenOver bool `json:"taken_over,omitempty"`
+	TakenOver bool
 }
 
 // Comparable reports whether both sides have scores of the same task, so that their difference is
 // meaningful.
 func (d TaskDiff) Comparable() bool {
-	return d.Change != Changed && d.Base != nil && d.Head != nil && len(d.Base.Scores) > 0 && len(d.Head.Scores) > 0
+	return d.Change != Changed && d.Base != nil && d.Head != nil && len(d.Base.Scores()) > 0 && len(d.Head.Scores()) > 0
 }
 
-// Attempts sums up the attempts of one agent at one task.
+// Attempts sums up the attempts of one agent at one task. A large job has hundreds of thousands of
+// them, so what few callers need is computed (Sum) or elsewhere (rare).
 type Attempts struct {
-	Total   int       `json:"total"`   // planned ones
-	Rewards []float64 `json:"rewards"` // of completed attempts, by attempt
-	// Scores are the values that comparisons of jobs use, by attempt: the rewards, and 0 for each
-	// lost attempt.
-	Scores      []float64   `json:"scores"`
-	Passed      int         `json:"passed"`                  // with reward 1
-	Failed      int         `json:"failed"`                  // ended with an error and without a reward
-	Cancelled   int         `json:"cancelled"`               // those of Failed that a cancel stopped
-	Lost        int         `json:"lost"`                    // those of Failed that the agent, the verifier or a judge ended; see Fault.Loses
-	Errors      []ErrorType `json:"errors,omitempty"`        // by attempt
-	Cost        USD         `json:"cost"`                    // together
-	CostAtLeast bool        `json:"cost_at_least,omitempty"` // Cost is a lower bound
-	DurationSec float64     `json:"duration_sec"`            // together
-	TrialSec    float64     `json:"-"`                       // Outcome.TrialSec together
-	Digest      string      `json:"task_digest,omitempty"`   // of the task; "" if not known
-	Ended       int         `json:"-"`                       // those that have a result
-	Costed      int         `json:"-"`                       // those of Ended whose cost is known
-	// Runs are those of each run, if these are of a baseline of several runs (Job.Pool), the newest
-	// first; nil for a run that has none.
-	Runs []*Attempts `json:"-"`
+	Rewards   []float64 // of completed attempts, by attempt
+	Passed    int       // with reward 1
+	Total     int32     // planned ones
+	Failed    int32     // ended with an error and without a reward
+	Cancelled int32     // those of Failed that a cancel stopped
+	Lost      int32     // those of Failed that the agent, the verifier or a judge ended; see Fault.Loses
 
-	of       *Outcomes // has the attempts, in order, from one index to another one
-	from, to int32
+	from, to int32     // the indexes of the first one in of, and of the one after the last
+	of       *Outcomes // has the attempts in order; of a task without a result, one without a result
+	rare     *rareAttempts
+}
+
+// rareAttempts holds what few Attempts have.
+type rareAttempts struct {
+	scores []float64 // nil: as the rewards
+	runs   []*Attempts
+}
+
+// Scores returns the values that comparisons of jobs use, by attempt: the rewards, and 0 for each
+// lost attempt. Callers must not write to them.
+func (a *Attempts) Scores() []float64 {
+	if a.rare == nil || a.rare.scores == nil {
+		return a.Rewards
+	}
+	return a.rare.scores
+}
+
+// Runs returns those of each run, if these are of a baseline of several runs (Job.Pool), the newest
+// first; nil for a run that has none.
+func (a *Attempts) Runs() []*Attempts {
+	if a.rare == nil {
+		return nil
+	}
+	return a.rare.runs
+}
+
+// AttemptsSum is the sum of what attempts took.
+type AttemptsSum struct {
+	Errors      []ErrorType // by attempt
+	Cost        USD
+	DurationSec float64
+	TrialSec    float64 // Outcome.TrialSec
+	Ended       int     // those that have a result
+	Costed      int     // those of Ended whose cost is known
+}
+
+// Sum computes the sum.
+func (a *Attempts) Sum() AttemptsSum {
+	var s AttemptsSum
+	for _, run := range a.Runs() {
+		if run != nil {
+			s.add(run.Sum())
+		}
+	}
+	if a.Runs() == nil {
+		a.each(func(o Outcome) bool { s.add(sumOf(&o)); return true })
+	}
+	return s
+}
+
+// sumOf returns the sum of one outcome.
+func sumOf(o *Outcome) AttemptsSum {
+	s := AttemptsSum{Cost: o.Cost, DurationSec: o.DurationSec, TrialSec: o.TrialSec()}
+	if o.Error != "" {
+		s.Errors = []ErrorType{o.Error}
+	}
+	if o.Completed() || o.Error != "" || o.DurationSec > 0 {
+		s.Ended = 1
+	}
+	if _, ok := o.KnownCost().Reported(); ok {
+		s.Costed = 1
+	}
+	return s
+}
+
+func (s *AttemptsSum) add(more AttemptsSum) {
+	s.Errors = append(s.Errors, more.Errors...)
+	s.Cost = s.Cost.Plus(more.Cost)
+	s.DurationSec += more.DurationSec
+	s.TrialSec += more.TrialSec
+	s.Ended += more.Ended
+	s.Costed += more.Costed
+}
+
+// Digest returns the digest of the task, in the newest of several runs; "" if it is not known.
+func (a *Attempts) Digest() (digest string) {
+	a.each(func(o Outcome) bool { digest = o.TaskDigest; return digest == "" })
+	return digest
+}
+
+// key returns the names of the task. The attempts must be those of a job.
+func (a *Attempts) key() Key {
+	t := &a.of.tasks[a.of.rows[a.from].task]
+	return Key{Agent: t.agent, Dataset: t.dataset, Task: t.task}
 }
 
 // Scored returns the attempts behind Scores, in the same order.
 func (a *Attempts) Scored() iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
-		if a.Runs == nil {
+		if a.Runs() == nil {
 			a.scored(yield)
 			return
 		}
-		for _, run := range a.Runs {
+		for _, run := range a.Runs() {
 			if run != nil && !run.scored(yield) {
 				return
 			}
@@ -124,11 +192,18 @@ func (a *Attempts) Scored() iter.Seq[Outcome] {
 
 // scored yields the scored attempts of one run, until yield returns false.
 func (a *Attempts) scored(yield func(Outcome) bool) bool {
+	return a.each(func(o Outcome) bool {
+		return !o.Completed() && !(o.Failed() && o.Error.Fault().Loses()) || yield(o)
+	})
+}
+
+// each yields the attempts of one run, the newest of several, until yield returns false.
+func (a *Attempts) each(yield func(Outcome) bool) bool {
 	for i := int(a.from); i < int(a.to); i++ {
 		if i > int(a.from) && a.of.compare(i-1, i) == 0 { // the first of each key counts
 			continue
 		}
-		if o := a.of.At(i); (o.Completed() || o.Failed() && o.Error.Fault().Loses()) && !yield(o) {
+		if !yield(a.of.At(i)) {
 			return false
 		}
 	}
@@ -137,13 +212,17 @@ func (a *Attempts) scored(yield func(Outcome) bool) bool {
 
 // MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
 func (a *Attempts) MeanCost() USD {
-	var m Means
 	var few [fewAttempts]float64
-	m.Costs = few[:0]
+	costs, atLeast := few[:0], false
 	for o := range a.Scored() {
-		m.addCost(o.Cost)
+		if usd, ok := o.Cost.Reported(); ok {
+			costs, atLeast = append(costs, usd), atLeast || o.Cost.AtLeast()
+		}
 	}
-	return m.Cost()
+	if len(costs) == 0 {
+		return USD{}
+	}
+	return Dollars(Mean(costs)).boundIf(atLeast)
 }
 
 // MeanDuration returns the mean time of the scored attempts in seconds (Outcome.TrialSec); nil if
@@ -164,33 +243,28 @@ func (a *Attempts) MeanDuration() *float64 {
 const fewAttempts = 16
 
 // Mean returns the mean of Scores, or 0 if there are none.
-func (a *Attempts) Mean() float64 { return Mean(a.Scores) }
+func (a *Attempts) Mean() float64 { return Mean(a.Scores()) }
 
 // PassRate returns the share of Scores that are passes, or 0 if there are none.
-func (a *Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
+func (a *Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores())) }
 
 // LeftOut returns the number of attempts without a score because of an error that is no evidence
 // about the agent: the infrastructure's, the task's, or a cancel.
-func (a *Attempts) LeftOut() int { return a.Failed - a.Lost }
+func (a *Attempts) LeftOut() int { return int(a.Failed - a.Lost) }
 
 // crashed reports whether attempts ended with errors other than a cancel, and none with a reward.
 func (a *Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
 
-// flaky computes TaskDiff.Flaky.
-func (a *Attempts) flaky() bool {
-	return a.Passed > 0 && (a.Passed < len(a.Rewards) || a.Failed > a.Cancelled)
-}
-
-// with returns a with further attempts added.
-func (a *Attempts) with(more *Attempts) *Attempts {
-	all := *a
-	if more != nil {
-		all.Rewards = slices.Concat(all.Rewards, more.Rewards)
-		all.Passed += more.Passed
-		all.Failed += more.Failed
-		all.Cancelled += more.Cancelled
+// flaky computes TaskDiff.Flaky. confirmation may be nil.
+func (a *Attempts) flaky(confirmation *Attempts) bool {
+	passed, others := 0, 0
+	for _, some := range []*Attempts{a, confirmation} {
+		if some != nil {
+			passed += some.Passed
+			others += len(some.Rewards) - some.Passed + int(some.Failed-some.Cancelled)
+		}
 	}
-	return &all
+	return passed > 0 && others > 0
 }
 
 // GroupDiff compares the comparable tasks of a group: those that both jobs have, unchanged, with
@@ -250,12 +324,12 @@ func Compare(base, head Job) Diff {
 		ofBase = ConfirmedTasks(base)
 	}
 	equal := takenOver(base, head)
-	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before.keys), len(after.keys)))}
+	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
 	for _, c := range Changes {
 		d.Counts[c] = 0
 	}
-	for len(before.keys)+len(after.keys) > 0 {
-		t := pair(before, after)
+	for len(before)+len(after) > 0 {
+		t := pair(&before, &after)
 		if t.Agent == agent.Nop {
 			continue
 		}
@@ -268,12 +342,12 @@ func Compare(base, head Job) Diff {
 			continue
 		}
 		if t.Base == nil && base.NotSelected.Has(Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}) {
-			t.Base = &Attempts{Rewards: []float64{}, Scores: []float64{}} // it has the task, and no results
+			t.Base = &Attempts{Rewards: []float64{}} // it has the task, and no results
 		}
 		if t.Head != nil {
 			key := Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
 			t.Confirmation, t.BaseConfirmation = confirmations[key], ofBase[key]
-			t.Flaky = t.Head.with(t.Confirmation).flaky()
+			t.Flaky = t.Head.flaky(t.Confirmation)
 		}
 		t.Change = change(t.Base, t.Head)
 		t.TakenOver = t.Comparable() && equal[Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}]
@@ -295,7 +369,8 @@ func Compare(base, head Job) Diff {
 	return d
 }
 
-// Evaluated returns the Tasks of the agents that agent.Evaluated selects from the job's agents.
+// Evaluated returns the Tasks of the agents that agent.Evaluated selects from the job's agents. It
+// shares its elements if these are all.
 func (d Diff) Evaluated() []TaskDiff {
 	names := map[string]bool{}
 	for _, t := range d.Tasks {
@@ -304,9 +379,13 @@ func (d Diff) Evaluated() []TaskDiff {
 		}
 	}
 	kept := agent.Evaluated(slices.Collect(maps.Keys(names)))
-	return slices.DeleteFunc(slices.Clone(d.Tasks), func(t TaskDiff) bool {
+	left := func(t TaskDiff) bool {
 		return len(names) > 0 && (agent.Agent{Name: t.Agent}).Reserved() && !slices.Contains(kept, t.Agent)
-	})
+	}
+	if !slices.ContainsFunc(d.Tasks, left) {
+		return slices.Clip(d.Tasks)
+	}
+	return slices.DeleteFunc(slices.Clone(d.Tasks), left)
 }
 
 // CountsEvaluated counts the changes of Evaluated. Changes that do not occur have no entry.
@@ -326,55 +405,50 @@ type TaskAttempts struct {
 
 // AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts the same
 // attempts as Compare. The job is not changed.
-func AttemptsOf(job Job) []TaskAttempts { return attempts(job.Results, job.Skipped).list() }
+func AttemptsOf(job Job) []TaskAttempts { return named(attempts(job.Results, job.Skipped)) }
 
-// tried has the attempts at tasks, sorted by agent, dataset and task. The keys have no Attempt.
-type tried struct {
-	keys []Key
-	of   []Attempts
-}
-
-// list returns the attempts with their keys.
-func (t *tried) list() []TaskAttempts {
-	list := make([]TaskAttempts, len(t.keys))
-	for i, key := range t.keys {
-		list[i] = TaskAttempts{key, t.of[i]}
+// named returns attempts with their keys.
+func named(tasks []Attempts) []TaskAttempts {
+	list := make([]TaskAttempts, len(tasks))
+	for i := range tasks {
+		list[i] = TaskAttempts{tasks[i].key(), tasks[i]}
 	}
 	return list
 }
 
-// next removes the first task, and returns it.
-func (t *tried) next() (Key, *Attempts) {
-	key, first := t.keys[0], &t.of[0]
-	t.keys, t.of = t.keys[1:], t.of[1:]
-	return key, first
-}
-
 // pair removes the first task from two lists, or from one of them if the other does not begin with
 // it.
-func pair(base, head *tried) (t TaskDiff) {
-	order := 0
+func pair(base, head *[]Attempts) (t TaskDiff) {
+	order, key := 0, Key{}
 	switch {
-	case len(base.keys) == 0:
+	case len(*base) == 0:
 		order = 1
-	case len(head.keys) == 0:
+	case len(*head) == 0:
 		order = -1
 	default:
-		order = base.keys[0].Compare(head.keys[0])
+		order = (*base)[0].key().Compare((*head)[0].key())
 	}
-	var key Key
 	if order <= 0 {
-		key, t.Base = base.next()
+		t.Base = next(base)
+		key = t.Base.key()
 	}
 	if order >= 0 {
-		key, t.Head = head.next()
+		t.Head = next(head)
+		key = t.Head.key()
 	}
 	t.Agent, t.Dataset, t.Task = key.Agent, key.Dataset, key.Task
 	return t
 }
 
+// next removes the first element of a list, and returns it.
+func next(list *[]Attempts) *Attempts {
+	first := &(*list)[0]
+	*list = (*list)[1:]
+	return first
+}
+
 // attempts groups outcomes, and planned trials without one.
-func attempts(all Outcomes, skipped []Key) *tried {
+func attempts(all Outcomes, skipped []Key) []Attempts {
 	all = all.Sorted()
 	if !slices.IsSortedFunc(skipped, Key.Compare) {
 		skipped = slices.SortedFunc(slices.Values(skipped), Key.Compare)
@@ -388,18 +462,17 @@ func attempts(all Outcomes, skipped []Key) *tried {
 			rewarded++
 		}
 	}
-	tasks := &tried{keys: make([]Key, 0, n), of: make([]Attempts, 0, n)}
+	tasks := make([]Attempts, 0, n)
 	rewards := make([]float64, 0, rewarded) // of all tasks, one after the other
 	var last Key
 	count := func(o *Outcome) *Attempts {
-		if n := len(tasks.keys); n == 0 || tasks.keys[n-1] != o.Unnumbered() {
-			tasks.keys = append(tasks.keys, o.Unnumbered())
-			tasks.of = append(tasks.of, Attempts{Rewards: []float64{}})
+		if len(tasks) == 0 || last.Unnumbered() != o.Unnumbered() {
+			tasks = append(tasks, Attempts{Rewards: []float64{}})
 		} else if o.Key == last { // the first of each key counts, and results before skipped trials
-			return &tasks.of[n-1]
+			return &tasks[len(tasks)-1]
 		}
 		last = o.Key
-		a := &tasks.of[len(tasks.of)-1]
+		a := &tasks[len(tasks)-1]
 		if o.Completed() {
 			rewards = append(rewards, *o.Reward)
 			a.Rewards = rewards[len(rewards)-len(a.Rewards)-1 : len(rewards) : len(rewards)]
@@ -407,63 +480,51 @@ func attempts(all Outcomes, skipped []Key) *tried {
 		add(a, o)
 		return a
 	}
+	without := &Outcomes{}
+	skip := func(k Key) {
+		if a := count(&Outcome{Key: k}); a.of == nil {
+			without.Append(Outcome{Key: k})
+			a.of, a.from, a.to = without, int32(without.Len()-1), int32(without.Len())
+		}
+	}
 	for i, o := range all.All() {
 		for ; len(skipped) > 0 && skipped[0].Compare(o.Key) < 0; skipped = skipped[1:] {
-			count(&Outcome{Key: skipped[0]})
+			skip(skipped[0])
 		}
 		a := count(&o)
-		if a.of == nil {
+		if a.of != &all {
 			a.of, a.from = &all, int32(i)
 		}
 		a.to = int32(i) + 1
 	}
 	for _, k := range skipped {
-		count(&Outcome{Key: k})
-	}
-	for i := range tasks.of {
-		if a := &tasks.of[i]; a.Lost == 0 {
-			a.Scores = a.Rewards
-		}
+		skip(k)
 	}
 	return tasks
 }
 
-// add adds an attempt, whose reward is in a.Rewards. While none is lost, a.Scores is nil instead of
-// equal to these.
+// add adds an attempt, whose reward is in a.Rewards.
 func add(a *Attempts, o *Outcome) {
 	a.Total++
-	if o.Completed() || o.Error != "" || o.DurationSec > 0 {
-		a.Ended++
-	}
-	if _, ok := o.KnownCost().Reported(); ok {
-		a.Costed++
-	}
-	a.Cost = a.Cost.Plus(o.Cost)
-	a.CostAtLeast = a.Cost.AtLeast()
-	a.DurationSec += o.DurationSec
-	a.TrialSec += o.TrialSec()
-	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
 	if o.Completed() && a.Lost > 0 {
-		a.Scores = append(a.Scores, *o.Reward)
+		a.rare.scores = append(a.rare.scores, *o.Reward)
 	}
 	if o.Passed() {
 		a.Passed++
 	}
-	if o.Failed() {
-		a.Failed++
-		if o.Error == Cancelled {
-			a.Cancelled++
-		}
-		if o.Error.Fault().Loses() {
-			if a.Lost == 0 {
-				a.Scores = slices.Clip(a.Rewards)
-			}
-			a.Lost++
-			a.Scores = append(a.Scores, 0)
-		}
+	if !o.Failed() {
+		return
 	}
-	if o.Error != "" {
-		a.Errors = append(a.Errors, o.Error)
+	a.Failed++
+	if o.Error == Cancelled {
+		a.Cancelled++
+	}
+	if o.Error.Fault().Loses() {
+		if a.Lost == 0 {
+			a.rare = &rareAttempts{scores: slices.Clip(a.Rewards)}
+		}
+		a.Lost++
+		a.rare.scores = append(a.rare.scores, 0)
 	}
 }
 
@@ -473,13 +534,13 @@ func change(base, head *Attempts) Change {
 		return New
 	case head == nil:
 		return Removed
-	case base.Digest != "" && head.Digest != "" && base.Digest != head.Digest:
+	case base.Digest() != "" && head.Digest() != "" && base.Digest() != head.Digest():
 		return Changed
 	case len(base.Rewards) > 0 && head.crashed():
 		return Errored
 	case base.crashed() && head.crashed():
 		return Same
-	case len(base.Scores) > 0 && len(head.Scores) > 0:
+	case len(base.Scores()) > 0 && len(head.Scores()) > 0:
 		return scoreChange(*base, *head)
 	case base.crashed() && len(head.Rewards) > 0 && head.Passed == len(head.Rewards):
 		return Fixed
@@ -493,11 +554,11 @@ func change(base, head *Attempts) Change {
 func scoreChange(base, head Attempts) Change {
 	before, after := base.Mean(), head.Mean()
 	switch {
-	case base.Passed == len(base.Scores) && head.Passed == 0:
+	case base.Passed == len(base.Scores()) && head.Passed == 0:
 		return Broken
-	case base.Passed == 0 && head.Passed == len(head.Scores):
+	case base.Passed == 0 && head.Passed == len(head.Scores()):
 		return Fixed
-	case math.Abs(after/2-before/2) <= rounding*max(largest(base.Scores), largest(head.Scores)):
+	case math.Abs(after/2-before/2) <= rounding*max(largest(base.Scores()), largest(head.Scores())):
 		return Same // the mean of three times 0.1 is not 0.1
 	case after < before:
 		return Worse
@@ -537,17 +598,16 @@ func groups(tasks []TaskDiff, of func(TaskDiff) GroupDiff) []GroupDiff {
 func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 	g := GroupDiff{Agent: agent, Dataset: dataset}
 	var base, head []*Attempts
-	var both []TaskDiff
 	for _, t := range tasks {
 		if t.Comparable() {
-			base, head, both = append(base, t.Base), append(head, t.Head), append(both, t)
+			base, head = append(base, t.Base), append(head, t.Head)
 		}
 	}
 	g.Tasks, g.Base, g.Head = len(base), LevelOf(base), LevelOf(head)
 	g.Base.Cost, g.Head.Cost = meanCosts(base, head)
 	g.Base.CostAtLeast, g.Head.CostAtLeast = g.Base.Cost.AtLeast(), g.Head.Cost.AtLeast()
 	g.Base.DurationSec, g.Head.DurationSec = meanDurations(base, head)
-	g.Usage, g.Scores = usageDiff(base, head), scoreDiffs(both)
+	g.Usage, g.Scores = usageDiff(base, head), scoreDiffs(base, head)
 	return g
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // try adds an attempt in shorthand: a reward as a number, an error type, or "skipped".
@@ -160,7 +161,7 @@ func TestMatching(t *testing.T) {
 	var names []string
 	for _, task := range d.Tasks {
 		names = append(names, task.Agent+task.Task)
-		if a := task.Head; a.Total != 2 || a.Passed != 1 || !slices.Equal(a.Rewards, []float64{1, 0}) || a.Cost != Dollars(1) || a.DurationSec != 4 {
+		if a, sum := task.Head, task.Head.Sum(); a.Total != 2 || a.Passed != 1 || !slices.Equal(a.Rewards, []float64{1, 0}) || sum.Cost != Dollars(1) || sum.DurationSec != 4 {
 			t.Errorf("%s: %+v", task.Task, *a)
 		}
 	}
@@ -248,6 +249,17 @@ func TestDiffJSON(t *testing.T) {
 	empty, err := json.Marshal(Compare(Job{}, Job{}))
 	if err != nil || strings.Contains(string(empty), `"tasks":null`) || strings.Contains(string(empty), `"groups":null`) {
 		t.Errorf("%v: %s", err, empty)
+	}
+}
+
+// TestComparisonsAreSmall: a merge of a million trials holds 400,000 Attempts and 200,000
+// TaskDiffs, so 8 bytes more in an Attempts are 3 MB.
+func TestComparisonsAreSmall(t *testing.T) {
+	if n := unsafe.Sizeof(Attempts{}); n > 72 {
+		t.Errorf("an Attempts has %d bytes", n)
+	}
+	if n := unsafe.Sizeof(TaskDiff{}); n > 104 {
+		t.Errorf("a TaskDiff has %d bytes", n)
 	}
 }
 

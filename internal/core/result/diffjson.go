@@ -1,6 +1,7 @@
 package result
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -57,6 +58,51 @@ func (g GroupDiff) MarshalJSON() ([]byte, error) {
 		Usage   *UsageDiff  `json:"usage,omitempty"`
 		Scores  []ScoreDiff `json:"scores,omitempty"`
 	}{orNull(g.Agent), orNull(g.Dataset), g.Tasks, g.Base, g.Head, g.Delta(), g.Usage, g.Scores})
+}
+
+// MarshalJSON encodes the fields with stable names.
+func (d TaskDiff) MarshalJSON() ([]byte, error) {
+	return inner(struct {
+		Agent            string    `json:"agent_name"`
+		Dataset          string    `json:"dataset_name"`
+		Task             string    `json:"task_name"`
+		Change           Change    `json:"change"`
+		Flaky            bool      `json:"flaky"`
+		Base             *Attempts `json:"base"`
+		Head             *Attempts `json:"head"`
+		Confirmation     *Attempts `json:"confirmation,omitempty"`
+		BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
+		TakenOver        bool      `json:"taken_over,omitempty"`
+	}{d.Agent, d.Dataset, d.Task, d.Change, d.Flaky, d.Base, d.Head, d.Confirmation, d.BaseConfirmation, d.TakenOver})
+}
+
+// MarshalJSON encodes the fields, the scores, the digest and parts of the sum with stable names.
+// Costs that are a lower bound have the mark cost_at_least.
+func (a *Attempts) MarshalJSON() ([]byte, error) {
+	s := a.Sum()
+	return inner(struct {
+		Total       int32       `json:"total"`
+		Rewards     []float64   `json:"rewards"`
+		Scores      []float64   `json:"scores"`
+		Passed      int         `json:"passed"`
+		Failed      int32       `json:"failed"`
+		Cancelled   int32       `json:"cancelled"`
+		Lost        int32       `json:"lost"`
+		Errors      []ErrorType `json:"errors,omitempty"`
+		Cost        USD         `json:"cost"`
+		CostAtLeast bool        `json:"cost_at_least,omitempty"`
+		DurationSec float64     `json:"duration_sec"`
+		Digest      string      `json:"task_digest,omitempty"`
+	}{a.Total, a.Rewards, a.Scores(), a.Passed, a.Failed, a.Cancelled, a.Lost, s.Errors, s.Cost, s.Cost.AtLeast(), s.DurationSec, a.Digest()})
+}
+
+// inner returns the JSON of a part of a file. The encoder around it escapes HTML, or does not.
+func inner(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return out.Bytes(), err
 }
 
 func orNull(name string) *string {

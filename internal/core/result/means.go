@@ -77,12 +77,12 @@ func meanIfAny(values []float64) *float64 {
 func meanCosts(base, head []*Attempts) (b, h USD) {
 	var before, after, bothBefore, bothAfter Means
 	for i := range base {
-		x, y := Outcome{Cost: base[i].MeanCost()}, Outcome{Cost: head[i].MeanCost()}
-		before.Add(x)
-		after.Add(y)
-		if _, ok := x.Cost.Minus(y.Cost).Reported(); ok {
-			bothBefore.Add(x)
-			bothAfter.Add(y)
+		x, y := base[i].MeanCost(), head[i].MeanCost()
+		before.addCost(x)
+		after.addCost(y)
+		if _, ok := x.Minus(y).Reported(); ok {
+			bothBefore.addCost(x)
+			bothAfter.addCost(y)
 		}
 	}
 	switch {

@@ -86,46 +86,42 @@ func (j *Job) DiffersFrom(newer *Job) string {
 }
 
 // addPool adds the attempts of earlier runs to those of the newest.
-func addPool(newest *tried, pool []Job) {
+func addPool(newest []Attempts, pool []Job) {
 	earlier := make([]map[Key]*Attempts, len(pool))
 	for i, job := range pool {
 		earlier[i] = map[Key]*Attempts{}
 		of := attempts(job.Results, job.Skipped)
-		for j, key := range of.keys {
-			earlier[i][key] = &of.of[j]
+		for j := range of {
+			earlier[i][of[j].key()] = &of[j]
 		}
 	}
-	for i, t := range newest.of {
+	for i, t := range newest {
 		runs := []*Attempts{&t}
 		for _, run := range earlier {
-			runs = append(runs, run[newest.keys[i]])
+			runs = append(runs, run[t.key()])
 		}
-		newest.of[i] = together(runs)
+		newest[i] = Together(runs)
 	}
 }
 
-// together returns the attempts of several runs at a task as one, with Runs; nil stands for none.
-func together(runs []*Attempts) Attempts {
-	all := *runs[0]
-	all.Runs = runs
+// Together returns the attempts of several runs at a task as one, with Runs; nil stands for none.
+func Together(runs []*Attempts) Attempts {
+	all, scores := *runs[0], runs[0].Scores()
+	all.rare = &rareAttempts{runs: runs}
 	for _, r := range runs[1:] {
 		if r == nil {
 			continue
 		}
 		all.Total += r.Total
 		all.Rewards = slices.Concat(all.Rewards, r.Rewards)
-		all.Scores = slices.Concat(all.Scores, r.Scores)
-		all.Errors = slices.Concat(all.Errors, r.Errors)
+		scores = slices.Concat(scores, r.Scores())
 		all.Passed += r.Passed
 		all.Failed += r.Failed
 		all.Cancelled += r.Cancelled
 		all.Lost += r.Lost
-		all.Cost = all.Cost.Plus(r.Cost)
-		all.DurationSec += r.DurationSec
-		all.TrialSec += r.TrialSec
-		all.Ended += r.Ended
-		all.Costed += r.Costed
 	}
-	all.CostAtLeast = all.Cost.AtLeast()
+	if all.Lost > 0 {
+		all.rare.scores = scores
+	}
 	return all
 }

@@ -151,11 +151,12 @@ func (d TaskDiff) SameJudge(name string) (base, head []float64, same bool) {
 	return base, head, len(base) == 0 || len(head) == 0 || before == now && now != "" && now != "changed"
 }
 
-// scoreDiffs compares the scores of comparable tasks, sorted by name; nil if there are none.
-func scoreDiffs(tasks []TaskDiff) []ScoreDiff {
+// scoreDiffs compares the scores of comparable tasks, sorted by name; nil if there are none. base
+// and head have the same tasks.
+func scoreDiffs(base, head []*Attempts) []ScoreDiff {
 	names := map[string]bool{}
-	for _, t := range tasks {
-		for _, side := range []*Attempts{t.Base, t.Head} {
+	for i := range base {
+		for _, side := range []*Attempts{base[i], head[i]} {
 			for o := range side.Scored() {
 				for name, s := range o.Scores {
 					if s.Group {
@@ -172,13 +173,13 @@ func scoreDiffs(tasks []TaskDiff) []ScoreDiff {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		d := ScoreDiff{Name: name}
 		var before, after []float64
-		for _, t := range tasks {
-			base, head, same := t.SameJudge(name)
+		for i := range base {
+			b, h, same := TaskDiff{Base: base[i], Head: head[i]}.SameJudge(name)
 			switch {
 			case !same:
 				d.Changed++
-			case len(base) > 0 && len(head) > 0:
-				before, after = append(before, Mean(base)), append(after, Mean(head))
+			case len(b) > 0 && len(h) > 0:
+				before, after = append(before, Mean(b)), append(after, Mean(h))
 			}
 		}
 		if d.Tasks = len(before); d.Tasks > 0 {

@@ -240,7 +240,7 @@ func agents(in report.Input) []Agent {
 
 // scored returns the tasks with a score.
 func scored(tasks []*result.Attempts) []*result.Attempts {
-	return slices.DeleteFunc(slices.Clone(tasks), func(a *result.Attempts) bool { return len(a.Scores) == 0 })
+	return slices.DeleteFunc(slices.Clone(tasks), func(a *result.Attempts) bool { return len(a.Scores()) == 0 })
 }
 
 // rateOf returns the pass rate of an agent with its interval: that of the job or, next to a
@@ -387,9 +387,9 @@ func row(c report.Case, stored *result.ComparedTask, hrefs map[result.Key]string
 		for o := range b.Scored() {
 			base.Add(o)
 		}
-		base.Rewards = b.Scores
+		base.Rewards = b.Scores()
 		if c.Diff.Comparable() { // both alike: a lost attempt has reward 0
-			head.Rewards = c.Diff.Head.Scores
+			head.Rewards = c.Diff.Head.Scores()
 		}
 		r.Result = fmt.Sprintf("%d/%d → %s", b.Passed, b.Total, r.Result)
 	}

@@ -227,10 +227,10 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 // 4/4 → 0/3". Sentences wrap in a cell.
 func again(base, head *result.Attempts) string {
 	side := func(a *result.Attempts) string {
-		if a == nil || len(a.Scores) == 0 {
+		if a == nil || len(a.Scores()) == 0 {
 			return "–"
 		}
-		return fmt.Sprintf("%d/%d", a.Passed, len(a.Scores))
+		return fmt.Sprintf("%d/%d", a.Passed, len(a.Scores()))
 	}
 	switch b, h := side(base), side(head); {
 	case b == "–" && h == "–":
@@ -251,7 +251,7 @@ func levels(base, head *result.Attempts) string {
 		if a == nil {
 			continue
 		}
-		several = several || len(a.Scores) > 1
+		several = several || len(a.Scores()) > 1
 		if a.Mean() != a.PassRate() {
 			return level(base, false) + " → " + level(head, false)
 		}
@@ -269,7 +269,7 @@ func level(a *result.Attempts, counts bool) string {
 	case len(a.Rewards) == 0:
 		return "none"
 	case counts:
-		return fmt.Sprintf("%d/%d", a.Passed, len(a.Scores))
+		return fmt.Sprintf("%d/%d", a.Passed, len(a.Scores()))
 	}
 	return report.Number(a.Mean())
 }
