@@ -90,8 +90,8 @@ func (k *checker) maxBrokenTasks(s scope) {
 // flipSample returns the sample of flips, which are those of the comparable tasks. If the baseline
 // is several runs, it has a flip for each of them in place of the job.
 func flipSample(flips, tasks []result.TaskDiff) paired.Sample {
-	if passes := paired.SampleOf(tasks, paired.Passes); passes.Pooled() {
-		return passes.Flips()
+	if paired.Pooled(tasks) {
+		return paired.SampleOf(tasks, paired.Passes).Flips()
 	}
 	return paired.SampleOf(flips, paired.Passes)
 }

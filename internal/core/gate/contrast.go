@@ -153,13 +153,13 @@ func newContrast(m Measure, pair []result.TaskDiff) contrast {
 }
 
 // values returns a function that returns the values of a measure, of the scored attempts that have
-// one. The caller may change them.
+// one. The caller may change those of a relative one.
 func (m Measure) values() func(*result.Attempts) []float64 {
 	switch m {
 	case MeasurePassRate:
 		return paired.Passes
 	case MeasureReward:
-		return func(a *result.Attempts) []float64 { return slices.Clone(a.Scores()) }
+		return paired.Rewards
 	case MeasureCost:
 		return knownCosts
 	case MeasureTurns:

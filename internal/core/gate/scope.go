@@ -2,6 +2,7 @@ package gate
 
 import (
 	"path"
+	"slices"
 
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/result"
@@ -83,16 +84,32 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 	if diff == nil {
 		return s
 	}
-	for _, t := range diff.Tasks {
-		if s.evaluated[t.Agent] && g.matches(t.Agent, t.Dataset) && !q.covers(t.Dataset, t.Task) {
-			if t.TakenOver {
-				s.equal++
-				continue
-			}
-			s.tasks = append(s.tasks, t)
+	gated := where(diff.Tasks, func(t result.TaskDiff) bool {
+		return s.evaluated[t.Agent] && g.matches(t.Agent, t.Dataset) && !q.covers(t.Dataset, t.Task)
+	})
+	s.tasks = where(gated, func(t result.TaskDiff) bool { return !t.TakenOver })
+	s.equal = len(gated) - len(s.tasks)
+	return s
+}
+
+// where returns the tasks for which is returns true. It shares its elements if these are all.
+func where(tasks []result.TaskDiff, is func(result.TaskDiff) bool) []result.TaskDiff {
+	n := 0
+	for _, t := range tasks {
+		if is(t) {
+			n++
 		}
 	}
-	return s
+	if n == len(tasks) {
+		return slices.Clip(tasks)
+	}
+	out := make([]result.TaskDiff, 0, n)
+	for _, t := range tasks {
+		if is(t) {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // evaluated returns the agents of the group's trials that its rates and comparisons are about:
@@ -122,13 +139,7 @@ func (g Group) matches(agent, dataset string) bool {
 
 // comparable returns the tasks on which a drop is measured.
 func (s scope) comparable() []result.TaskDiff {
-	var out []result.TaskDiff
-	for _, t := range s.tasks {
-		if t.Comparable() {
-			out = append(out, t)
-		}
-	}
-	return out
+	return where(s.tasks, result.TaskDiff.Comparable)
 }
 
 // rewarded returns the gated results with a reward, of the agents that are evaluated.

@@ -94,7 +94,7 @@ func pooledUnit(t result.TaskDiff, numbers []int, values func(*result.Attempts) 
 	for i := range all {
 		all[i] = all[i][:least]
 	}
-	u := Unit{Base: slices.Concat(all[1:]...), Head: all[0], runs: all, exchanged: exchanged}
+	u := Unit{Base: slices.Concat(all[1:]...), Head: all[0], ofRuns: &ofRuns{runs: all, exchanged: exchanged}}
 	if exchanged {
 		u.Base, u.Head = u.Head, u.Base
 	}
@@ -167,7 +167,7 @@ func (u Unit) flips() Unit {
 			labels[i] = u.turned(-1)
 		}
 	}
-	return Unit{Base: []float64{max(0, labels[0])}, Head: []float64{max(0, -labels[0])}, labels: labels, runs: u.runs}
+	return Unit{Base: []float64{max(0, labels[0])}, Head: []float64{max(0, -labels[0])}, ofRuns: &ofRuns{labels: labels, runs: u.runs}}
 }
 
 // Labels returns the tasks' drops if each run in turn were the job's, the job's own first, in the

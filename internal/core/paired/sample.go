@@ -12,9 +12,12 @@ import (
 // passed and 0 for not.
 type Unit struct {
 	Base, Head []float64
-	// The others are set if the baseline is several runs, whose values Base has together: the
-	// values by run, those of the job first, and the drop if each of the runs were the job's.
-	// exchanged: Base is the job.
+	*ofRuns    // nil unless the baseline is several runs, whose values Base has together
+}
+
+// ofRuns holds the values by run, those of the job first, and the drop if each of the runs were the
+// job's. exchanged: Base is the job.
+type ofRuns struct {
 	runs      [][]float64
 	labels    []float64
 	exchanged bool
@@ -22,7 +25,7 @@ type Unit struct {
 
 // Drop returns how far the mean fell. A rise is negative.
 func (u Unit) Drop() float64 {
-	if u.labels != nil {
+	if u.ofRuns != nil {
 		return u.labels[0]
 	}
 	base, head := result.Mean(u.Base), result.Mean(u.Head)
@@ -34,10 +37,10 @@ func (u Unit) Drop() float64 {
 
 // balanced reports whether both sides have as many attempts, or all values are equal, so that their
 // number does not matter.
-func (u Unit) balanced() bool { return u.labels != nil || len(u.Base) == len(u.Head) || u.constant() }
+func (u Unit) balanced() bool { return u.ofRuns != nil || len(u.Base) == len(u.Head) || u.constant() }
 
 func (u Unit) constant() bool {
-	if u.labels != nil {
+	if u.ofRuns != nil {
 		return !slices.ContainsFunc(u.labels, func(d float64) bool { return d != 0 })
 	}
 	differs := func(v float64) bool { return v != u.Base[0] }
@@ -92,8 +95,12 @@ func (s Sample) Balanced() bool {
 	return !slices.ContainsFunc(s.Tasks, func(t Task) bool { return !t.balanced() })
 }
 
-// Passes returns 1 for each attempt that passed and 0 for each that did not.
+// Passes returns 1 for each attempt that passed and 0 for each that did not. Callers must not write
+// to the values, nor to those of Rewards.
 func Passes(a *result.Attempts) []float64 {
+	if !slices.ContainsFunc(a.Scores(), func(r float64) bool { return r != 0 && r != 1 }) {
+		return a.Scores()
+	}
 	values := make([]float64, len(a.Scores()))
 	for i, r := range a.Scores() {
 		if r == 1 {
@@ -106,24 +113,36 @@ func Passes(a *result.Attempts) []float64 {
 // Rewards returns the attempts' rewards.
 func Rewards(a *result.Attempts) []float64 { return a.Scores() }
 
+// Pooled reports whether the baseline of comparable tasks is several runs.
+func Pooled(tasks []result.TaskDiff) bool {
+	return slices.ContainsFunc(tasks, func(t result.TaskDiff) bool { return t.Base.Runs() != nil || t.Head.Runs() != nil })
+}
+
 // SampleOf returns the sample of comparable tasks, which must be sorted by agent, dataset and task.
 func SampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) Sample {
-	pooled := func(t result.TaskDiff) bool { return t.Base.Runs() != nil || t.Head.Runs() != nil }
-	if slices.ContainsFunc(tasks, pooled) {
+	if Pooled(tasks) {
 		return pooledSample(tasks, values).inRange()
 	}
-	s := Sample{Scale: 1}
+	s := Sample{Scale: 1, Units: len(tasks)}
 	at := map[TaskName]int{}
+	var sizes []int // of s.Tasks
 	for _, t := range tasks {
-		u := Unit{Base: values(t.Base), Head: values(t.Head)}
 		n := TaskName{t.Dataset, t.Task}
-		if i, ok := at[n]; ok {
-			s.Tasks[i] = append(s.Tasks[i], u)
-		} else {
-			at[n] = len(s.Tasks)
-			s.Tasks, s.Names = append(s.Tasks, Task{u}), append(s.Names, n)
+		i, ok := at[n]
+		if !ok {
+			i = len(sizes)
+			at[n], s.Names, sizes = i, append(s.Names, n), append(sizes, 0)
 		}
-		s.Units++
+		sizes[i]++
+	}
+	units := make([]Unit, len(tasks))
+	s.Tasks = make([]Task, len(sizes))
+	for i, n := range sizes {
+		s.Tasks[i], units = units[:0:n], units[n:]
+	}
+	for _, t := range tasks {
+		i := at[TaskName{t.Dataset, t.Task}]
+		s.Tasks[i] = append(s.Tasks[i], Unit{Base: values(t.Base), Head: values(t.Head)})
 	}
 	return s.inRange()
 }
@@ -150,11 +169,12 @@ func (s Sample) rescaled(scale float64) Sample {
 	}
 	for _, t := range s.Tasks {
 		for i, u := range t {
-			t[i] = Unit{Base: divided(u.Base), Head: divided(u.Head), exchanged: u.exchanged}
-			for _, run := range u.runs {
-				t[i].runs = append(t[i].runs, divided(run))
-			}
-			if u.runs != nil {
+			t[i] = Unit{Base: divided(u.Base), Head: divided(u.Head)}
+			if u.ofRuns != nil {
+				t[i].ofRuns = &ofRuns{exchanged: u.exchanged}
+				for _, run := range u.runs {
+					t[i].runs = append(t[i].runs, divided(run))
+				}
 				t[i].labels = t[i].meanLabels()
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
 
 // TestStudent compares quantiles with tables.
@@ -114,5 +115,12 @@ func TestNeededTasks(t *testing.T) {
 	}
 	if n := NeededTasks(s, 0.0001, 0.05); n != 0 {
 		t.Errorf("%d tasks are proposed for next to nothing", n)
+	}
+}
+
+// TestUnitsAreSmall: the verdict on a million trials holds 200,000 units for each of several tests.
+func TestUnitsAreSmall(t *testing.T) {
+	if n := unsafe.Sizeof(Unit{}); n > 56 {
+		t.Errorf("a unit has %d bytes", n)
 	}
 }
