@@ -265,7 +265,7 @@ func task(c report.Case, whole bool) Task {
 		t.Reward = new(finite(mean))
 	}
 	advantages := c.Advantages()
-	for i, a := range c.Attempts {
+	for i, a := range c.Attempts() {
 		attempt := Attempt{Attempt: a.Number, Dir: c.Key(a).Dir()}
 		if t := a.Trial.Unpack(); t != nil {
 			attempt.Run, attempt.Reward, attempt.Error = true, pointer(t.Reward), t.Error

@@ -161,7 +161,7 @@ func excerptSize(cases []report.Case, limit int) int {
 	attempts := 0
 	for _, c := range cases {
 		if c.State != report.Passed {
-			attempts += len(c.Attempts)
+			attempts += c.Planned()
 		}
 	}
 	return min(limit/2/max(attempts, 1), 16<<10)
@@ -426,7 +426,7 @@ func (b *builder) testcase(c report.Case) testcase {
 // addFailures adds the attempts that did not pass to a case.
 func (b *builder) addFailures(tc *testcase, c report.Case) {
 	first := c.FirstFailure()
-	for _, a := range c.Attempts {
+	for _, a := range c.Attempts() {
 		if a.Trial.Passed() || !a.Trial.Completed() && !a.Trial.Failed() {
 			continue
 		}

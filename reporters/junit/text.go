@@ -48,8 +48,8 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 	}
 	r.Message = untrusted.Cut(r.Message, maxMessage)
 	lines = append([]string{r.Message}, lines...)
-	if len(c.Attempts) > 1 {
-		lines[0] = fmt.Sprintf("attempt %d of %d: %s", t.Attempt, len(c.Attempts), lines[0])
+	if c.Planned() > 1 {
+		lines[0] = fmt.Sprintf("attempt %d of %d: %s", t.Attempt, c.Planned(), lines[0])
 	}
 	if !b.detail.excerpts {
 		r.block = blockOf(noAttachment(strings.Join(lines, "\n")))
@@ -82,7 +82,7 @@ func stepLines(t result.Trial) (lines []string) {
 // passed returns the text of a case that passed: its steps, and the test cases of its verifiers.
 func (b *builder) passed(c report.Case) []string {
 	var lines []string
-	for _, a := range c.Attempts {
+	for _, a := range c.Attempts() {
 		if !a.Trial.There() || !b.detail.excerpts {
 			continue
 		}
@@ -145,7 +145,7 @@ func (b *builder) attachments(c report.Case) []string {
 		return nil
 	}
 	var lines []string
-	for _, a := range c.Attempts {
+	for _, a := range c.Attempts() {
 		if !a.Trial.There() || a.Trial.Passed() {
 			continue
 		}

@@ -34,10 +34,12 @@ type Case struct {
 	Agent, Dataset, Task string
 	// Path is the task's directory in its repository, with forward slashes and never outside of it;
 	// "" if unknown.
-	Path     string
-	Attempts []Attempt // planned ones, by number
-	sums     sums
-	State    State
+	Path string
+	// tried has the planned attempts by number: from 1 on without a gap, or as in numbers.
+	tried   []result.Packed
+	numbers *[]int
+	sums    sums
+	State   State
 	// Diff compares the task with the baseline; nil without one.
 	Diff *result.TaskDiff
 	// Confirmation sums up the confirmation attempts, made because the task looked broken or fixed
@@ -53,6 +55,20 @@ type Attempt struct {
 	Number int // Key.Attempt
 	Trial  result.Packed
 }
+
+// Attempts returns the planned attempts, by number.
+func (c Case) Attempts() []Attempt {
+	all := make([]Attempt, len(c.tried))
+	for i, t := range c.tried {
+		if all[i] = (Attempt{i + 1, t}); c.numbers != nil {
+			all[i].Number = (*c.numbers)[i]
+		}
+	}
+	return all
+}
+
+// Planned returns the number of the planned attempts.
+func (c Case) Planned() int { return len(c.tried) }
 
 // Key returns the key of one of the attempts.
 func (c Case) Key(a Attempt) result.Key {
@@ -79,7 +95,7 @@ func (c Case) ConfirmedText() string {
 
 // passedOnce reports whether a planned attempt passed, so that the task cannot have looked broken.
 func (c Case) passedOnce() bool {
-	return slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial.Passed() })
+	return slices.ContainsFunc(c.tried, result.Packed.Passed)
 }
 
 func (c Case) baseConfirmation() *result.Attempts {
@@ -103,7 +119,7 @@ func (c Case) File() string {
 		return ""
 	}
 	names := fileNames{"task.toml", "instruction.md", "tests/test.sh", "environment/Dockerfile"}
-	if slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial.There() && a.Trial.Unpack().TaskFormat == terminalBench }) {
+	if slices.ContainsFunc(c.tried, func(t result.Packed) bool { return t.There() && t.Unpack().TaskFormat == terminalBench }) {
 		names = fileNames{"task.yaml", "task.yaml", "run-tests.sh", "Dockerfile"}
 	}
 	file := names.config
@@ -135,11 +151,11 @@ func (c Case) Reward() (mean float64, ok bool) {
 // one of them has no reward.
 func (c Case) Advantages() []result.Advantage {
 	var rewards []float64
-	for _, a := range c.Attempts {
-		if !a.Trial.Completed() {
+	for _, t := range c.tried {
+		if !t.Completed() {
 			return nil
 		}
-		rewards = append(rewards, *a.Trial.Unpack().Reward)
+		rewards = append(rewards, *t.Unpack().Reward)
 	}
 	if len(rewards) < 2 {
 		return nil
@@ -161,9 +177,9 @@ type sums struct {
 	seconds float64
 }
 
-func sumsOf(attempts []Attempt) (s sums) {
-	for _, a := range attempts {
-		t := a.Trial.Unpack()
+func sumsOf(tried []result.Packed) (s sums) {
+	for _, packed := range tried {
+		t := packed.Unpack()
 		if t == nil {
 			continue
 		}
@@ -180,8 +196,8 @@ func sumsOf(attempts []Attempt) (s sums) {
 // below 1, otherwise the first with an error, or nil if there is none.
 func (c Case) FirstFailure() *result.Trial {
 	var failed result.Packed
-	for _, a := range c.Attempts {
-		switch t := a.Trial; {
+	for _, t := range c.tried {
+		switch {
 		case t.Completed() && !t.Passed():
 			return t.Unpack()
 		case t.Failed() && !failed.There():
@@ -216,38 +232,53 @@ func Cases(in Input) []Case {
 		quarantined[name{q.Dataset, q.Task}] = &in.Verdict.Quarantined[i]
 	}
 	confirmations := result.ConfirmedTasks(in.Job)
-	cases := []Case{}
-	at, of, planned := map[result.Key]int32{}, make([]int32, own.Len()), []int{}
+	at, of := map[result.Key]int32{}, make([]int32, own.Len())
 	for k, key := range own.All() {
 		i, ok := at[key.Unnumbered()]
 		if !ok {
-			i = int32(len(cases))
+			i = int32(len(at))
 			at[key.Unnumbered()] = i
-			task := name{key.Dataset, key.Task}
-			cases = append(cases, Case{
-				Agent: key.Agent, Dataset: key.Dataset, Task: key.Task,
-				Path: paths[task], Quarantine: quarantined[task], Confirmation: confirmations[key.Unnumbered()],
-			})
-			planned = append(planned, 0)
 		}
 		of[k] = i
-		planned[i]++
 	}
-	attempts := make([]Attempt, own.Len()) // of all cases, one after the other
-	for i, n := range planned {
-		cases[i].Attempts, attempts = attempts[:0:n], attempts[n:]
-	}
+	cases := make([]Case, len(at))
 	for k, key := range own.All() {
 		c := &cases[of[k]]
-		c.Attempts = append(c.Attempts, Attempt{key.Attempt, trials[k]})
+		if c.tried == nil {
+			task := name{key.Dataset, key.Task}
+			c.Agent, c.Dataset, c.Task, c.Path = key.Agent, key.Dataset, key.Task, paths[task]
+			c.Quarantine, c.Confirmation = quarantined[task], confirmations[key.Unnumbered()]
+		}
+		c.add(key.Attempt, trials[k:])
 	}
 	for i := range cases {
-		slices.SortFunc(cases[i].Attempts, func(a, b Attempt) int { return cmp.Compare(a.Number, b.Number) })
-		cases[i].State, cases[i].sums = state(cases[i].Attempts), sumsOf(cases[i].Attempts)
+		cases[i].State, cases[i].sums = state(cases[i].tried), sumsOf(cases[i].tried)
 	}
 	slices.SortFunc(cases, compareCases)
 	addDiffs(cases, in.Diff)
 	return cases
+}
+
+// add adds the first of the trials as the attempt with a number. The attempts of a case share the
+// memory of the trials while they are next to each other there and their numbers have no gap.
+func (c *Case) add(number int, trials []result.Packed) {
+	n := len(c.tried)
+	switch {
+	case n == 0 && number == 1:
+		c.tried = trials[:1]
+		return
+	case c.numbers == nil && number == n+1 && n < cap(c.tried) && &c.tried[:n+1][n] == &trials[0]:
+		c.tried = c.tried[:n+1]
+		return
+	case c.numbers == nil:
+		c.numbers = &[]int{}
+		for i := range n {
+			*c.numbers = append(*c.numbers, i+1)
+		}
+	}
+	at, _ := slices.BinarySearch(*c.numbers, number)
+	*c.numbers = slices.Insert(*c.numbers, at, number)
+	c.tried = slices.Insert(slices.Clip(c.tried), at, trials[0])
 }
 
 // addDiffs adds to sorted cases how they differ from the baseline.
@@ -271,10 +302,10 @@ func compareCases(a, b Case) int {
 	return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Task, b.Task))
 }
 
-func state(attempts []Attempt) State {
+func state(tried []result.Packed) State {
 	var passed, below, failed, cancelled, unverified int
-	for _, a := range attempts {
-		switch t := a.Trial; {
+	for _, t := range tried {
+		switch {
 		case !t.There():
 		case t.Passed():
 			passed++

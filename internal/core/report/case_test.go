@@ -137,33 +137,3 @@ func TestNopThatFailsIsNoProblem(t *testing.T) {
 		}
 	}
 }
-
-// The files of a task that a reader should open have other names in tasks of terminal-bench.
-func TestFileOfACase(t *testing.T) {
-	failed := func(kind result.ErrorType, format string) report.Case {
-		trial := &result.Trial{TaskFormat: format}
-		trial.Reward = new(0.0)
-		if kind != "" {
-			trial.Reward = nil
-			trial.Error = &result.Error{Type: kind}
-		}
-		return report.Case{Path: "evals/a", Attempts: []report.Attempt{{}, {Trial: result.PackAll([]result.Trial{*trial})[0]}}}
-	}
-	for _, tc := range []struct {
-		of   report.Case
-		want string
-	}{
-		{report.Case{Path: "evals/a"}, "evals/a/task.toml"},
-		{failed("", ""), "evals/a/instruction.md"},
-		{failed(result.VerifierFailed, "harbor"), "evals/a/tests/test.sh"},
-		{failed(result.EnvironmentBuildFailed, ""), "evals/a/environment/Dockerfile"},
-		{failed("", "terminal-bench"), "evals/a/task.yaml"},
-		{failed(result.VerifierRewardMissing, "terminal-bench"), "evals/a/run-tests.sh"},
-		{failed(result.EnvironmentBuildFailed, "terminal-bench"), "evals/a/Dockerfile"},
-		{report.Case{}, ""},
-	} {
-		if got := tc.of.File(); got != tc.want {
-			t.Errorf("%q, want %q", got, tc.want)
-		}
-	}
-}

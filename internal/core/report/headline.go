@@ -211,7 +211,7 @@ func nothingHeadline(agents []AgentTasks) string {
 // "" if no reward comes from judges.
 func judgedHeadline(cases []Case) string {
 	judged := func(a Attempt) bool { return a.Trial.Notable() && judgesMadeReward(*a.Trial.Unpack()) }
-	if !slices.ContainsFunc(cases, func(c Case) bool { return slices.ContainsFunc(c.Attempts, judged) }) {
+	if !slices.ContainsFunc(cases, func(c Case) bool { return slices.ContainsFunc(c.Attempts(), judged) }) {
 		return ""
 	}
 	rewards := map[string][]float64{}
@@ -302,7 +302,7 @@ func (a AgentTasks) String() string {
 // shown reports whether an attempt has a reward or an error that counts as a reward of 0, and if
 // none has, whether the agent began in any attempt.
 func (c Case) shown() (scored, began bool) {
-	for _, a := range c.Attempts {
+	for _, a := range c.Attempts() {
 		if a.Trial.Completed() {
 			scored = true
 		} else if t := a.Trial.Unpack(); t != nil {

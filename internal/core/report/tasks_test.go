@@ -32,10 +32,10 @@ func TestHeadlineSaysThatNothingRan(t *testing.T) {
 		if began {
 			trial.Durations.AgentExecutionSec = new(1.0)
 		}
-		attempts := []Attempt{{Number: 1, Trial: result.PackAll([]result.Trial{*trial})[0]}}
-		return Case{Agent: agent, Task: task, Attempts: attempts, State: state(attempts)}
+		tried := result.PackAll([]result.Trial{*trial})
+		return Case{Agent: agent, Task: task, tried: tried, State: state(tried)}
 	}
-	skipped := Case{Agent: "a", Task: "s", Attempts: []Attempt{{}}, State: Skipped}
+	skipped := Case{Agent: "a", Task: "s", tried: make([]result.Packed, 1), State: Skipped}
 	build, stopped := with("a", "b", result.EnvironmentBuildFailed, false), with("a", "c", result.Cancelled, true)
 	for want, cases := range map[string][]Case{
 		"3 of 3 tasks did not run":                     {skipped, build, with("a", "c", result.Cancelled, false)},
@@ -51,5 +51,77 @@ func TestHeadlineSaysThatNothingRan(t *testing.T) {
 		if got := (Input{Diff: &result.Diff{}}).Headline(cases); got != want && want[0] != '0' {
 			t.Errorf("with a baseline: got %q, want %q", got, want)
 		}
+	}
+}
+
+// The files of a task that a reader should open have other names in tasks of terminal-bench.
+func TestFileOfACase(t *testing.T) {
+	failed := func(kind result.ErrorType, format string) Case {
+		trial := &result.Trial{TaskFormat: format}
+		trial.Reward = new(0.0)
+		if kind != "" {
+			trial.Reward = nil
+			trial.Error = &result.Error{Type: kind}
+		}
+		return Case{Path: "evals/a", tried: []result.Packed{{}, result.PackAll([]result.Trial{*trial})[0]}}
+	}
+	for _, tc := range []struct {
+		of   Case
+		want string
+	}{
+		{Case{Path: "evals/a"}, "evals/a/task.toml"},
+		{failed("", ""), "evals/a/instruction.md"},
+		{failed(result.VerifierFailed, "harbor"), "evals/a/tests/test.sh"},
+		{failed(result.EnvironmentBuildFailed, ""), "evals/a/environment/Dockerfile"},
+		{failed("", "terminal-bench"), "evals/a/task.yaml"},
+		{failed(result.VerifierRewardMissing, "terminal-bench"), "evals/a/run-tests.sh"},
+		{failed(result.EnvironmentBuildFailed, "terminal-bench"), "evals/a/Dockerfile"},
+		{Case{}, ""},
+	} {
+		if got := tc.of.File(); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}
+
+// TestCasesHaveTheirAttemptsInOrder has plans in several orders, and attempts that are missing from
+// the plan or have no result.
+func TestCasesHaveTheirAttemptsInOrder(t *testing.T) {
+	key := func(task string, attempt int) result.Key {
+		return result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: attempt}
+	}
+	for name, keys := range map[string][]result.Key{
+		"task by task":       {key("s", 1), key("s", 2), key("s", 3), key("t", 1), key("t", 2), key("t", 3)},
+		"attempt by attempt": {key("s", 1), key("t", 1), key("s", 2), key("t", 2), key("s", 3), key("t", 3)},
+		"backwards":          {key("t", 3), key("t", 2), key("t", 1), key("s", 3), key("s", 2), key("s", 1)},
+		"with gaps":          {key("s", 1), key("s", 3), key("t", 2), key("t", 5), key("s", 2)},
+	} {
+		for _, missing := range []int{-1, 0, 2, len(keys) - 1} {
+			in, want := Input{Plan: result.Plan{Trials: result.KeysOf(keys...)}}, map[result.Key]bool{}
+			var trials []result.Trial
+			for i, k := range keys {
+				if want[k] = i != missing; i != missing {
+					trials = append(trials, result.Trial{Key: k, Reward: new(float64(i))})
+				}
+			}
+			in.Trials = result.PackAll(trials)
+			for _, c := range Cases(in) {
+				last := 0
+				for _, a := range c.Attempts() {
+					there, planned := want[c.Key(a)]
+					if !planned || there != a.Trial.There() || there && a.Trial.Key() != c.Key(a) || a.Number <= last {
+						t.Errorf("%s without %d: attempt %d after %d has %v", name, missing, a.Number, last, a.Trial.Key())
+					}
+					last = a.Number
+					delete(want, c.Key(a))
+				}
+			}
+			if len(want) > 0 {
+				t.Errorf("%s without %d: no case has %v", name, missing, want)
+			}
+		}
+	}
+	if in := (Input{Plan: result.Plan{Trials: result.KeysOf(key("s", 1), key("s", 2))}, Trials: result.PackAll([]result.Trial{{Key: key("s", 1)}, {Key: key("s", 2)}})}); &Cases(in)[0].tried[0] != &in.Trials[0] {
+		t.Error("a case has a copy of its trials")
 	}
 }

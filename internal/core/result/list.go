@@ -77,10 +77,18 @@ func (l Keys) find(trials Trials) []int32 {
 func find(keys []Key, trials Trials) []int32 { return KeysOf(keys...).find(trials) }
 
 // Find returns the first of the trials with each of the keys; without a result where there is none.
-// The keys have no duplicates.
+// It returns trials itself if there is nothing to change. The keys have no duplicates.
 func (l Keys) Find(trials []Packed) []Packed {
-	found := make([]Packed, l.Len())
-	for i, n := range l.find(PackedTree{Trials: trials}) {
+	places := l.find(PackedTree{Trials: trials})
+	same := len(places) == len(trials)
+	for i, n := range places {
+		same = same && int(n) == i
+	}
+	if same {
+		return trials
+	}
+	found := make([]Packed, len(places))
+	for i, n := range places {
 		if n != none {
 			found[i] = trials[n]
 		}

@@ -261,7 +261,7 @@ func slowest(cases []report.Case) Chart {
 	var all []ranked
 	for _, c := range cases {
 		var m means
-		for _, a := range c.Attempts {
+		for _, a := range c.Attempts() {
 			if t := a.Trial.Unpack(); t != nil && finite(t.Durations.TotalSec) {
 				m.Add(result.OutcomeOf(*t))
 			}
@@ -281,7 +281,7 @@ func flakiest(cases []report.Case) Chart {
 	var all []ranked
 	for _, c := range cases {
 		passed, n := 0, 0
-		for _, a := range c.Attempts {
+		for _, a := range c.Attempts() {
 			if a.Trial.There() {
 				n++
 				if a.Trial.Passed() {

@@ -243,7 +243,7 @@ func (s *Site) trials(cases []report.Case) map[result.Key]string {
 		return hrefs
 	}
 	for _, c := range cases {
-		for _, a := range c.Attempts {
+		for _, a := range c.Attempts() {
 			if a.Trial.There() || s.Live {
 				hrefs[c.Key(a)] = s.page(TrialPages + "/" + escape(c.Key(a).Dir()))
 			}

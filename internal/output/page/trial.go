@@ -117,9 +117,9 @@ func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[res
 	attempts := map[result.Key]int{}
 	var shown []result.Packed
 	for _, c := range report.Ordered(cases) {
-		for _, a := range c.Attempts {
+		for _, a := range c.Attempts() {
 			if key := c.Key(a); a.Trial.There() && attempts[key] == 0 {
-				attempts[key] = len(c.Attempts)
+				attempts[key] = c.Planned()
 				shown = append(shown, a.Trial)
 			}
 		}

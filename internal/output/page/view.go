@@ -348,7 +348,7 @@ func row(c report.Case, stored *result.ComparedTask, hrefs map[result.Key]string
 	}
 	var head, base means
 	passed := 0
-	for _, a := range c.Attempts {
+	for _, a := range c.Attempts() {
 		anchor := Anchor{Href: hrefs[c.Key(a)], Text: strconv.Itoa(a.Number), State: "skipped"}
 		if !a.Trial.There() && running != nil {
 			anchor.State = pendingState(*running, c.Key(a))
@@ -367,7 +367,7 @@ func row(c report.Case, stored *result.ComparedTask, hrefs map[result.Key]string
 			r.Trials = append(r.Trials, anchor)
 		}
 	}
-	r.Result = fmt.Sprintf("%d/%d", passed, len(c.Attempts))
+	r.Result = fmt.Sprintf("%d/%d", passed, c.Planned())
 	turns := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	if stored != nil {
 		r.Change = name(string(stored.Change))

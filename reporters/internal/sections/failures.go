@@ -77,8 +77,8 @@ func kindOf(t result.Trial) string {
 func (p *Page) explained(c report.Case) string {
 	t := *c.FirstFailure()
 	title := untrusted.HTMLCode(untrusted.Cut(untrusted.Line(c.Agent+"/"+c.Dataset+"/"+c.Task), 2*maxName))
-	if len(c.Attempts) > 1 {
-		title += " attempt " + report.Count(t.Attempt) + " of " + report.Count(len(c.Attempts))
+	if c.Planned() > 1 {
+		title += " attempt " + report.Count(t.Attempt) + " of " + report.Count(c.Planned())
 	}
 	if t.Reward != nil {
 		title += ", reward " + report.Number(*t.Reward)

@@ -125,7 +125,7 @@ func (p *Page) verdicts() string {
 
 // saidOf returns a line for each verdict with a reason of the first attempt that has any.
 func (p *Page) saidOf(c report.Case) (lines []string) {
-	for _, a := range c.Attempts {
+	for _, a := range c.Attempts() {
 		if !a.Trial.Notable() {
 			continue
 		}
@@ -334,12 +334,12 @@ func (p *Page) caseRow(c report.Case) []string {
 		reward = report.Number(mean)
 	}
 	passed := 0
-	for _, a := range c.Attempts {
+	for _, a := range c.Attempts() {
 		if a.Trial.Passed() {
 			passed++
 		}
 	}
-	attempts := fmt.Sprintf("%d/%d passed", passed, len(c.Attempts))
+	attempts := fmt.Sprintf("%d/%d passed", passed, c.Planned())
 	if text := c.ConfirmedText(); text != "" {
 		attempts += "; " + text
 	}
