@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// How far the heap may grow beyond what was in use after a collection: by half, but not by much
-// more than spareBytes, and always by leastPercent.
+// How far the heap may grow beyond what was in use after a collection: by as much again, but not by
+// much more than spareBytes, and always by leastPercent.
 const (
-	mostPercent  = 50
+	mostPercent  = 100
 	leastPercent = 12
 	spareBytes   = 48 << 20
 )
@@ -23,9 +23,9 @@ var saving struct {
 	waits  bool // for a collection
 }
 
-// SaveMemory makes the garbage collector run more often until restore is called. Without it, a
-// process with the results of a large job needs twice their memory; with it, about a quarter more
-// processor time. Calls may be nested.
+// SaveMemory makes the garbage collector run more often, the larger the heap is, until restore is
+// called. Without it, a process with the results of a large job needs twice their memory. Calls may
+// be nested.
 func SaveMemory() (restore func()) {
 	saving.Lock()
 	defer saving.Unlock()
