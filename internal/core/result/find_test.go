@@ -27,7 +27,7 @@ func TestFindTakesTheFirstTrialOfEachKey(t *testing.T) {
 		{"without any", nil, []float64{-1, -1, -1}},
 	} {
 		var got []float64
-		for _, found := range Find(keys, PackAll(c.trials)) {
+		for _, found := range KeysOf(keys...).Find(PackAll(c.trials)) {
 			if !found.There() {
 				got = append(got, -1)
 			} else {

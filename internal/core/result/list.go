@@ -73,9 +73,6 @@ func (l Keys) find(trials Trials) []int32 {
 	return found
 }
 
-// find is that of a slice.
-func find(keys []Key, trials Trials) []int32 { return KeysOf(keys...).find(trials) }
-
 // Find returns the first of the trials with each of the keys; without a result where there is none.
 // It returns trials itself if there is nothing to change. The keys have no duplicates.
 func (l Keys) Find(trials []Packed) []Packed {

@@ -104,18 +104,6 @@ func (p Packed) Key() (key Key) {
 	return key
 }
 
-// Find returns the first of the trials with each of the keys; without a result where there is none.
-// keys have no duplicates.
-func Find(keys []Key, trials []Packed) []Packed {
-	found := make([]Packed, len(keys))
-	for i, n := range find(keys, PackedTree{Trials: trials}) {
-		if n != none {
-			found[i] = trials[n]
-		}
-	}
-	return found
-}
-
 // There reports whether there is a result.
 func (p Packed) There() bool { return p.in != nil }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -29,20 +30,64 @@ const batchSize = 64
 // cannot be used.
 type outcomes struct {
 	trials []result.Packed // without a result where there is none
-	errs   []error
+	mu     sync.Mutex      // of errs
+	errs   map[int]error
 }
 
 // group is the directory with an agent's trials on a dataset.
 type group struct {
-	agent, dataset string         // names of directories
-	trials         map[string]int // index in the plan, by the directory's name
+	agent, dataset string // names of directories
+	// tasks has the trials whose attempts 1, 2, … follow each other in the plan, by the name of their
+	// directories without the attempt, and others has the others by directory. A large job has
+	// hundreds of thousands of tasks, and several attempts at each.
+	tasks  map[string]span
+	others map[string]int32
 }
 
-// batch is a set of trials of one group in one shard.
+// span is a part of the plan: the index of its first trial, and how many they are.
+type span struct{ first, n int32 }
+
+// find returns the index in the plan of the trial with a directory.
+func (g *group) find(name string) (i int, ok bool) {
+	if at := strings.LastIndex(name, "__"); at >= 0 {
+		number := name[at+2:]
+		s := g.tasks[name[:at]]
+		if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= int(s.n) && strconv.Itoa(n) == number {
+			return int(s.first) + n - 1, true
+		}
+	}
+	other, ok := g.others[name]
+	return int(other), ok
+}
+
+// add adds a trial. It returns false if another one has its directory.
+func (g *group) add(i int, task string, attempt int) bool {
+	s, known := g.tasks[task]
+	switch {
+	case attempt == 1 && !known:
+		g.tasks[task] = span{int32(i), 1}
+		return true
+	case attempt == int(s.n)+1 && i == int(s.first+s.n):
+		s.n++
+		g.tasks[task] = s
+		return true
+	}
+	name := task + "__" + strconv.Itoa(attempt)
+	if _, taken := g.find(name); taken {
+		return false
+	}
+	if g.others == nil {
+		g.others = map[string]int32{}
+	}
+	g.others[name] = int32(i)
+	return true
+}
+
+// batch is a set of trials of one group in one shard, by index in the plan.
 type batch struct {
-	part  *shardDir
-	group *group
-	names []string
+	part   *shardDir
+	group  *group
+	trials []int32
 }
 
 // linkTrials links all trials' directories into the draft, or moves them, and reads their results.
@@ -63,11 +108,11 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 		}
 	}
 	n := m.keys.Len()
-	out := &outcomes{trials: make([]result.Packed, n), errs: make([]error, n)}
+	out := &outcomes{trials: make([]result.Packed, n), errs: map[int]error{}}
 	var next atomic.Int64
 	trials := 0
 	for _, b := range batches {
-		trials += len(b.names)
+		trials += len(b.trials)
 	}
 	work := event.Begin(ctx, "Merging trials", trials)
 	defer work.End()
@@ -118,14 +163,13 @@ func groupsOf(keys result.Keys) (map[string]*group, error) {
 			if slices.Contains(result.ReservedNames, agent) {
 				return nil, job.Refuse("the plan is no job's: an agent's directory would be the file %s", agent)
 			}
-			g = &group{agent: agent, dataset: dataset, trials: map[string]int{}}
+			g = &group{agent: agent, dataset: dataset, tasks: map[string]span{}}
 			groups[path.Join(agent, dataset)] = g
 		}
-		name := slug(key.Task) + "__" + strconv.Itoa(key.Attempt)
-		if other, taken := g.trials[name]; taken {
+		if task := slug(key.Task); !g.add(i, task, key.Attempt) {
+			other, _ := g.find(task + "__" + strconv.Itoa(key.Attempt))
 			return nil, job.Refuse("the plan is no job's: %s and %s would have the same directory", keys.At(other), key)
 		}
-		g.trials[name] = i
 	}
 	return groups, nil
 }
@@ -140,13 +184,13 @@ func (m *merge) batches(ctx context.Context, groups map[string]*group) ([]batch,
 			return nil, err
 		}
 		for _, b := range found {
-			for round := 0; len(b.names) > 0; round++ {
+			for round := 0; len(b.trials) > 0; round++ {
 				if round == len(rounds) {
 					rounds = append(rounds, nil)
 				}
-				n := min(batchSize, len(b.names))
-				rounds[round] = append(rounds[round], batch{part: b.part, group: b.group, names: b.names[:n]})
-				b.names = b.names[n:]
+				n := min(batchSize, len(b.trials))
+				rounds[round] = append(rounds[round], batch{part: b.part, group: b.group, trials: b.trials[:n]})
+				b.trials = b.trials[n:]
 			}
 		}
 	}
@@ -180,8 +224,8 @@ func (m *merge) ownDirs(ctx context.Context, p *shardDir, groups map[string]*gro
 					continue
 				}
 				if b.group != nil {
-					if i, ok := b.group.trials[e.Name()]; ok && m.shardOf[i] == p.index {
-						b.names = append(b.names, e.Name())
+					if i, ok := b.group.find(e.Name()); ok && m.shardOf[i] == p.index {
+						b.trials = append(b.trials, int32(i))
 						continue
 					}
 				}
@@ -189,8 +233,8 @@ func (m *merge) ownDirs(ctx context.Context, p *shardDir, groups map[string]*gro
 					return err
 				}
 			}
-			if len(b.names) > 0 {
-				slices.Sort(b.names)
+			if len(b.trials) > 0 {
+				slices.Sort(b.trials)
 				out = append(out, b)
 			}
 			return nil
@@ -212,7 +256,7 @@ func (m *merge) refuseForeign(p *shardDir, dataset *os.File, below, name string,
 		return nil
 	}
 	if g != nil {
-		if i, ok := g.trials[name]; ok {
+		if i, ok := g.find(name); ok {
 			owner := result.Shard{Index: m.shardOf[i], Total: m.total}
 			return job.Refuse("%s (shard %s) has a result of %s, which is shard %s's: one run of that shard does not leave this; if the shard was damaged on its way, download it again",
 				p.label, p.name(), m.keys.At(i), owner)
@@ -248,7 +292,9 @@ func (p *placer) batch(b batch, draft string, keys result.Keys, out *outcomes) e
 		}
 		defer target.Close()
 	}
-	for _, name := range b.names {
+	for _, i := range b.trials {
+		i, key := int(i), keys.At(int(i))
+		name := path.Base(key.Dir())
 		opened, err := nofollow.OpenDirAt(source, name)
 		if err != nil {
 			return err
@@ -261,13 +307,18 @@ func (p *placer) batch(b batch, draft string, keys result.Keys, out *outcomes) e
 			err = p.linker.Link(opened, target, name)
 		}
 		if err == nil {
-			i := b.group.trials[name]
 			p.trial = result.Trial{}
 			there := false
-			there, out.errs[i] = p.reader.Read(opened, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys.At(i), &p.trial,
+			var unusable error
+			there, unusable = p.reader.Read(opened, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), key, &p.trial,
 				func(text []byte, file string) error { return p.sums.check(i, b.part.index, text, file) })
 			if there {
 				out.trials[i] = p.packer.Pack(&p.trial)
+			}
+			if unusable != nil {
+				out.mu.Lock()
+				out.errs[i] = unusable
+				out.mu.Unlock()
 			}
 		}
 		if err := errors.Join(err, opened.Close()); err != nil {

@@ -1,15 +1,19 @@
 package merge
 
 import (
+	"errors"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job"
 )
 
 func TestTrialsOfOtherShardsAreRefused(t *testing.T) {
@@ -141,4 +145,40 @@ func TestFailedMoveIsUndone(t *testing.T) {
 		t.Errorf("%d files of %d are back", len(after), len(before))
 	}
 	s.nothingLeft()
+}
+
+// TestGroupsFindTrialsByDirectory has tasks whose attempts do not follow each other, and names that
+// only look like those of directories.
+func TestGroupsFindTrialsByDirectory(t *testing.T) {
+	var keys []result.Key
+	for _, k := range []struct {
+		task     string
+		attempts []int
+	}{{"a", []int{1, 2, 3}}, {"b__1", []int{1, 2}}, {"c", []int{2, 3}}, {"d", []int{1}}, {"b", []int{2, 1}}, {"d", []int{3, 2}}, {"e:", []int{1}}, {"e-", []int{2}}, {"f", []int{-1, 0}}} {
+		for _, n := range k.attempts {
+			keys = append(keys, result.Key{Agent: "agent", Dataset: "set", Task: k.task, Attempt: n})
+		}
+	}
+	groups, err := groupsOf(result.KeysOf(keys...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := groups["agent/set"]
+	for i, k := range keys {
+		if got, ok := g.find(path.Base(k.Dir())); !ok || got != i {
+			t.Errorf("%v: %d %v, want %d", k, got, ok, i)
+		}
+	}
+	for _, name := range []string{"", "__", "a", "a__", "a__0", "a__4", "a__01", "a__+1", "a__1 ", "b__3", "c__1", "__1", "e:__1", "a__-1", "a__99999999999999999999"} {
+		if i, ok := g.find(name); ok {
+			t.Errorf("%q is found at %d", name, i)
+		}
+	}
+	for _, twice := range []result.Key{{Task: "a", Attempt: 2}, {Task: "c", Attempt: 3}, {Task: "e:", Attempt: 2}, {Task: "e-", Attempt: 1}} {
+		twice.Agent, twice.Dataset = "agent", "set"
+		var refusal job.Refusal
+		if _, err := groupsOf(result.KeysOf(append(slices.Clone(keys), twice)...)); !errors.As(err, &refusal) {
+			t.Errorf("a second %v: %v", twice, err)
+		}
+	}
 }

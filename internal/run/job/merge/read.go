@@ -57,7 +57,7 @@ func (s *Shards) Of(dir string) int {
 	if g == nil {
 		return -1
 	}
-	i, ok := g.trials[name]
+	i, ok := g.find(name)
 	if !ok {
 		return -1
 	}

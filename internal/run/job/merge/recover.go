@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -149,7 +148,7 @@ func (m *merge) moveBack(j journal, draft string) error {
 				}
 			}()
 			for _, name := range names {
-				i, ok := g.trials[name]
+				i, ok := g.find(name)
 				if !ok || dirs[m.shardOf[i]] == "" {
 					continue
 				}
@@ -188,13 +187,12 @@ func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcom
 
 // whole reports whether every planned trial has a result and all results can be read.
 func (o *outcomes) whole(plan result.Plan) bool {
-	unreadable := slices.ContainsFunc(o.errs, func(err error) bool { return err != nil })
 	for i, key := range plan.Trials.All() {
 		if !o.trials[i].There() && !plan.Rounds.Leaves(key) {
 			return false
 		}
 	}
-	return !unreadable
+	return len(o.errs) == 0
 }
 
 // alreadyMoved reports whether an earlier merge moved the trials of these shards into the output.
@@ -205,9 +203,9 @@ func (m *merge) alreadyMoved() bool {
 	}
 	left := 0
 	for _, b := range m.batched {
-		left += len(b.names)
-		for _, name := range b.names {
-			below := filepath.Join(b.group.agent, b.group.dataset, name, result.ResultFile)
+		left += len(b.trials)
+		for _, i := range b.trials {
+			below := filepath.Join(filepath.FromSlash(m.keys.At(int(i)).Dir()), result.ResultFile)
 			ours, err := nofollow.ReadFile(filepath.Join(m.output, below), result.MaxTrialFile)
 			theirs, err2 := nofollow.ReadFile(filepath.Join(b.part.dir, below), result.MaxTrialFile)
 			if err != nil || err2 != nil || !bytes.Equal(ours, theirs) {

@@ -180,7 +180,7 @@ func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
 			below, trial := path.Split(strings.TrimSuffix(below, "/"))
 			g := groups[strings.TrimSuffix(below, "/")]
 			if file == result.ResultFile && g != nil {
-				if i, ok := g.trials[trial]; ok && m.shardOf[i] == p.index {
+				if i, ok := g.find(trial); ok && m.shardOf[i] == p.index {
 					sums.digests[i], sums.has[i] = sum, true
 					return nil
 				}
