@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	only := flags.String("only", "", "measure only this part: "+strings.Join(names, ", "))
 	flags.IntVar(&b.rounds, "rounds", 20, "how many `pairs` to measure; what takes long is measured less often")
 	flags.StringVar(&b.image, "image", "debian:bookworm", "`image` of the hello trial; it needs bash")
-	flags.IntVar(&b.trials, "trials", sizeTrials, "how many `trials` the job of size has; a million need 20 GB of disk")
+	flags.IntVar(&b.trials, "trials", sizeTrials, "how many `trials` the job of size has; a million need 60 GB of disk")
 	check := flags.Bool("check", false, "exit with 1 when a target is missed")
 	work := new(string)
 	if len(args) > 0 && args[0] == childArg {

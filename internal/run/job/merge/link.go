@@ -37,9 +37,9 @@ type outcomes struct {
 // group is the directory with an agent's trials on a dataset.
 type group struct {
 	agent, dataset string // names of directories
-	// tasks has the trials whose attempts 1, 2, … follow each other in the plan, by the name of their
-	// directories without the attempt, and others has the others by directory. A large job has
-	// hundreds of thousands of tasks, and several attempts at each.
+	// tasks has the trials whose attempts 1, 2, … follow each other in the plan, by the name of
+	// their directories without the attempt. others has the other trials, by directory. A large job
+	// has hundreds of thousands of tasks, and several attempts at each.
 	tasks  map[string]span
 	others map[string]int32
 }
