@@ -249,7 +249,7 @@ func Cases(in Input) []Case {
 			c.Agent, c.Dataset, c.Task, c.Path = key.Agent, key.Dataset, key.Task, paths[task]
 			c.Quarantine, c.Confirmation = quarantined[task], confirmations[key.Unnumbered()]
 		}
-		c.add(key.Attempt, trials[k:])
+		*c = c.with(key.Attempt, trials[k:])
 	}
 	for i := range cases {
 		cases[i].State, cases[i].sums = state(cases[i].tried), sumsOf(cases[i].tried)
@@ -259,26 +259,27 @@ func Cases(in Input) []Case {
 	return cases
 }
 
-// add adds the first of the trials as the attempt with a number. The attempts of a case share the
-// memory of the trials while they are next to each other there and their numbers have no gap.
-func (c *Case) add(number int, trials []result.Packed) {
+// with returns the case with the first of the trials as the attempt with a number. The attempts of
+// a case share the memory of the trials while they are next to each other there and their numbers
+// have no gap.
+func (c Case) with(number int, trials []result.Packed) Case {
 	n := len(c.tried)
 	switch {
 	case n == 0 && number == 1:
 		c.tried = trials[:1]
-		return
+		return c
 	case c.numbers == nil && number == n+1 && n < cap(c.tried) && &c.tried[:n+1][n] == &trials[0]:
 		c.tried = c.tried[:n+1]
-		return
-	case c.numbers == nil:
-		c.numbers = &[]int{}
-		for i := range n {
-			*c.numbers = append(*c.numbers, i+1)
-		}
+		return c
 	}
-	at, _ := slices.BinarySearch(*c.numbers, number)
-	*c.numbers = slices.Insert(*c.numbers, at, number)
-	c.tried = slices.Insert(slices.Clip(c.tried), at, trials[0])
+	numbers := make([]int, n)
+	for i, a := range c.Attempts() {
+		numbers[i] = a.Number
+	}
+	at, _ := slices.BinarySearch(numbers, number)
+	numbers = slices.Insert(numbers, at, number)
+	c.numbers, c.tried = &numbers, slices.Insert(slices.Clip(c.tried), at, trials[0])
+	return c
 }
 
 // addDiffs adds to sorted cases how they differ from the baseline.
