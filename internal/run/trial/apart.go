@@ -123,6 +123,9 @@ func (x *execution) leaveAgent(ctx context.Context) error {
 // beginTests makes the image and the environment of the tests.
 func (x *execution) beginTests(ctx context.Context, carried []environment.Copy) error {
 	x.plan, x.layer = *x.tests.plan, nil
+	if err := x.possible(); err != nil {
+		return err
+	}
 	pulled := x.images.Pulls(x.spec.Task)
 	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, x.Progress)
 	x.Progress("")

@@ -11,14 +11,21 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
+// possible returns the reason why the provider can never run the task, or nil: its images are not
+// made then.
+func (x *agentRun) possible() error {
+	if err := services.Check(x.opts.Provider, x.spec.Task, x.networks); err != nil {
+		return err
+	}
+	_, err := environment.CheckGPUs(x.opts.Provider, x.limits())
+	return err
+}
+
 // creation returns the function that creates an environment of the task, with its services. It
-// makes their images.
+// makes their images. The task must be possible.
 func (x *agentRun) creation(ctx context.Context) (createFunc, error) {
 	if !services.Needed(x.spec.Task) {
 		return x.opts.Provider.CreateEnvironment, nil
-	}
-	if err := services.Check(x.opts.Provider, x.spec.Task, x.networks); err != nil {
-		return nil, err
 	}
 	s, err := services.Maker{Images: x.images, Timeout: x.timeouts.Build, Progress: x.Progress}.Prepare(ctx, x.spec.Task, x.networks)
 	x.Progress("")

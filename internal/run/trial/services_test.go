@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/agent"
@@ -276,4 +277,35 @@ func TestCancelledServices(t *testing.T) {
 			t.Errorf("%+v", o.Trial.Error)
 		}
 	})
+}
+
+// A task that the provider can never run has no image made for it.
+func TestImpossibleTasksHaveNoImageMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		story story
+		want  want
+	}{
+		"services": {
+			story{options: harbor, agent: script("true"), files: composed(twoServices, nil)},
+			want{err: result.EnvironmentStartFailed, says: []string{"has the services web, and the provider fake runs single containers"}},
+		},
+		"GPUs": {
+			story{options: harbor, toml: "[environment]\ngpus = 2", agent: script("true"), files: map[string]string{"environment/Dockerfile": "FROM {{image}}\n"}},
+			want{err: result.EnvironmentResourceAllocationFailed, says: []string{"the task needs 2 GPUs"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var made atomic.Int64
+			c.story.hooks = hooks{before: func(_ context.Context, c call) error {
+				if c.op == "build" || c.op == "pull" {
+					made.Add(1)
+				}
+				return nil
+			}}
+			fakePlace.run(t, c.story).check(t, c.want)
+			if n := made.Load(); n > 0 {
+				t.Errorf("%d images were built or pulled", n)
+			}
+		})
+	}
 }

@@ -20,6 +20,9 @@ import (
 
 // image makes the task's image available, notes it in the result and returns its reference.
 func (x *agentRun) image(ctx context.Context) (string, error) {
+	if err := x.possible(); err != nil {
+		return "", err
+	}
 	pulled := x.images.Pulls(x.spec.Task)
 	began := x.Now()
 	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, x.Progress)
