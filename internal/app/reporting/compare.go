@@ -67,12 +67,7 @@ func (f Finder) sameSource(a, b string) bool {
 // taken over.
 func Shared(a, b result.Job) (trials int, oneJob bool) {
 	named := a.JobName == b.JobName && a.PlanDigest == b.PlanDigest && a.PlanDigest != ""
-	of := map[result.Key]result.Outcome{}
-	for _, o := range a.Results.All() {
-		of[o.Key] = o
-	}
-	for _, o := range b.Results.All() {
-		was := of[o.Key]
+	for was, o := range a.Results.Common(b.Results) {
 		if !o.SameTrial(was) {
 			continue
 		}

@@ -121,6 +121,24 @@ func (l Outcomes) All() iter.Seq2[int, Outcome] {
 	}
 }
 
+// Common yields the outcomes of two lists that have one key, in the order of their keys: for each of
+// m, the first one of l.
+func (l Outcomes) Common(m Outcomes) iter.Seq2[Outcome, Outcome] {
+	return func(yield func(Outcome, Outcome) bool) {
+		l, next := l.Sorted(), 0
+		for _, o := range m.Sorted().All() {
+			for next < l.Len() && l.At(next).Key.Compare(o.Key) < 0 {
+				next++
+			}
+			if next < l.Len() {
+				if first := l.At(next); first.Key == o.Key && !yield(first, o) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Append adds outcomes at the end.
 func (l *Outcomes) Append(all ...Outcome) {
 	for i := range all {

@@ -3,9 +3,11 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -81,6 +83,33 @@ func TestAListIsSortedByKeyAsASliceIs(t *testing.T) {
 			if !reflect.DeepEqual(c.got.At(i), o) {
 				t.Fatalf("%s: outcome %d is\n%#v\nwant %#v", name, i, c.got.At(i), o)
 			}
+		}
+	}
+}
+
+func TestCommonYieldsTheOutcomesOfOneKey(t *testing.T) {
+	of := func(all ...string) (l Outcomes) {
+		for i, task := range all {
+			l.Append(Outcome{Key: Key{Agent: "a", Task: task}, DurationSec: float64(i)})
+		}
+		return l
+	}
+	for want, lists := range map[string][2]Outcomes{
+		"":             {of(), of("a")},
+		"a02 ":         {of("a", "b"), of("d", "c", "a")},
+		"a10 a11 c03 ": {of("c", "a", "a"), of("a", "a", "b", "c")},
+		"a00 b11 c22 ": {of("a", "b", "c"), of("a", "b", "c")},
+		"a20 b11 c02 ": {of("c", "b", "a"), of("a", "b", "c")},
+	} {
+		got := ""
+		for x, y := range lists[0].Common(lists[1]) {
+			if x.Key != y.Key {
+				t.Errorf("%v and %v", x.Key, y.Key)
+			}
+			got += fmt.Sprint(x.Task, x.DurationSec, y.DurationSec, " ")
+		}
+		if got = strings.ReplaceAll(got, " ", ""); got != strings.ReplaceAll(want, " ", "") {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -19,10 +19,6 @@ func takenOver(base, head Job) map[Key]bool {
 	if head.ReusedTrials == 0 {
 		return nil
 	}
-	own := make(map[Key]Outcome, base.Results.Len())
-	for _, o := range base.Results.All() {
-		own[o.Key] = o
-	}
 	out, ran := map[Key]bool{}, map[Key]Experiment{}
 	differs := map[Key]bool{}
 	see := func(j Job, o Outcome) {
@@ -38,7 +34,9 @@ func takenOver(base, head Job) map[Key]bool {
 	}
 	for _, o := range head.Results.All() {
 		see(head, o)
-		if o.Reused && o.SameTrial(own[o.Key]) {
+	}
+	for was, o := range base.Results.Common(head.Results) {
+		if o.Reused && o.SameTrial(was) {
 			out[o.Unnumbered()] = true
 		}
 	}
