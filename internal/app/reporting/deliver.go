@@ -1,7 +1,7 @@
 package reporting
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -92,12 +92,11 @@ func comment(ctx context.Context, h *host.Host, w *Workflow, in report.Input, op
 
 // writeReport writes one report to a file, creating its directory.
 func writeReport(path string, write func(io.Writer) error) error {
-	var text bytes.Buffer
-	if err := write(&text); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return result.WriteFile(path, text.Bytes())
+	return result.WriteFrom(path, func(file io.Writer) error {
+		out := bufio.NewWriterSize(file, 64<<10)
+		return errors.Join(write(out), out.Flush())
+	})
 }

@@ -118,8 +118,12 @@ func WriteFile(path string, data []byte) error {
 	return atomicwriter.WriteFile(path, data, 0o644)
 }
 
-// WriteFrom replaces path atomically with the output of write. If write fails, path stays as it is.
+// WriteFrom replaces path atomically with the output of write. If write fails, or path is anything
+// but a regular file, it stays as it is.
 func WriteFrom(path string, write func(io.Writer) error) (err error) {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
 	draft, err := os.CreateTemp(filepath.Dir(path), draftPrefix)
 	if err != nil {
 		return err
