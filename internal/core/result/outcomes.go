@@ -121,8 +121,8 @@ func (l Outcomes) All() iter.Seq2[int, Outcome] {
 	}
 }
 
-// Common yields the outcomes of two lists that have one key, in the order of their keys: for each of
-// m, the first one of l.
+// Common yields the outcomes of two lists that have one key, in the order of their keys: for each
+// of m, the first one of l.
 func (l Outcomes) Common(m Outcomes) iter.Seq2[Outcome, Outcome] {
 	return func(yield func(Outcome, Outcome) bool) {
 		l, next := l.Sorted(), 0
