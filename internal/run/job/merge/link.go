@@ -62,6 +62,10 @@ func (g *group) find(name string) (i int, ok bool) {
 
 // add adds a trial. It returns false if another one has its directory.
 func (g *group) add(i int, task string, attempt int) bool {
+	name := task + "__" + strconv.Itoa(attempt)
+	if _, taken := g.find(name); taken {
+		return false
+	}
 	s, known := g.tasks[task]
 	switch {
 	case attempt == 1 && !known:
@@ -71,10 +75,6 @@ func (g *group) add(i int, task string, attempt int) bool {
 		s.n++
 		g.tasks[task] = s
 		return true
-	}
-	name := task + "__" + strconv.Itoa(attempt)
-	if _, taken := g.find(name); taken {
-		return false
 	}
 	if g.others == nil {
 		g.others = map[string]int32{}

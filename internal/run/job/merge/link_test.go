@@ -174,6 +174,10 @@ func TestGroupsFindTrialsByDirectory(t *testing.T) {
 			t.Errorf("%q is found at %d", name, i)
 		}
 	}
+	twoTimes := []result.Key{{Agent: "a", Dataset: "s", Task: "t", Attempt: 2}, {Agent: "a", Dataset: "s", Task: "t", Attempt: 1}, {Agent: "a", Dataset: "s", Task: "t", Attempt: 2}}
+	if _, err := groupsOf(result.KeysOf(twoTimes...)); err == nil {
+		t.Error("a trial that is twice in a plan is not refused")
+	}
 	for _, twice := range []result.Key{{Task: "a", Attempt: 2}, {Task: "c", Attempt: 3}, {Task: "e:", Attempt: 2}, {Task: "e-", Attempt: 1}} {
 		twice.Agent, twice.Dataset = "agent", "set"
 		var refusal job.Refusal
