@@ -348,7 +348,7 @@ func writeTasksCSV(w io.Writer, t inspect.Table) error {
 				failure = string(sum.Errors[0])
 			}
 			rows = append(rows, []any{
-				task.Dataset, task.Task, t.Rows[i].Job, t.Rows[i].Agent, a.Total, len(a.Scores()), a.Passed, mean, dollarsOrNil(sum.Cost), duration, failure, task.Changed,
+				task.Dataset, task.Task, t.Rows[i].Job, t.Rows[i].Agent, int(a.Total), len(a.Scores()), a.Passed, mean, dollarsOrNil(sum.Cost), duration, failure, task.Changed,
 			})
 		}
 	}
