@@ -53,21 +53,24 @@ type Diff struct {
 // TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have
 // the task.
 type TaskDiff struct {
-	Agent, Dataset, Task string
-	Change               Change
-	Base, Head           *Attempts
-	// Confirmation holds the confirmation attempts of this job at the task; nil if there are none.
-	// They decide only between "broken" or "errored" and "worse", and between "fixed" and "better".
-	Confirmation *Attempts
-	// BaseConfirmation holds those of the baseline, if the two jobs ran together; see NotBroken and
-	// NotFixed.
-	BaseConfirmation *Attempts
+	Agent   string `json:"agent_name"`
+	Dataset string `json:"dataset_name"`
+	Task    string `json:"task_name"`
+	Change  Change `json:"change"`
 	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others
 	// do not or end with an error. Cancelled and skipped ones do not count.
-	Flaky bool
+	Flaky bool      `json:"flaky"`
+	Base  *Attempts `json:"base"`
+	Head  *Attempts `json:"head"`
+	// Confirmation holds the confirmation attempts of this job at the task; nil if there are none.
+	// They decide only between "broken" or "errored" and "worse", and between "fixed" and "better".
+	Confirmation *Attempts `json:"confirmation,omitempty"`
+	// BaseConfirmation holds those of the baseline, if the two jobs ran together; see NotBroken and
+	// NotFixed.
+	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
 	// TakenOver: this job took trials over, and the task is equal on both sides by construction. A
 	// difference is no evidence; see takenOver.
-	TakenOver bool
+	TakenOver bool `json:"taken_over,omitempty"`
 }
 
 // Comparable reports whether both sides have scores of the same task, so that their difference is

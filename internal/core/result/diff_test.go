@@ -258,7 +258,7 @@ func TestComparisonsAreSmall(t *testing.T) {
 	if n := unsafe.Sizeof(Attempts{}); n > 72 {
 		t.Errorf("an Attempts has %d bytes", n)
 	}
-	if n := unsafe.Sizeof(TaskDiff{}); n > 104 {
+	if n := unsafe.Sizeof(TaskDiff{}); n > 112 {
 		t.Errorf("a TaskDiff has %d bytes", n)
 	}
 }

@@ -60,22 +60,6 @@ func (g GroupDiff) MarshalJSON() ([]byte, error) {
 	}{orNull(g.Agent), orNull(g.Dataset), g.Tasks, g.Base, g.Head, g.Delta(), g.Usage, g.Scores})
 }
 
-// MarshalJSON encodes the fields with stable names.
-func (d TaskDiff) MarshalJSON() ([]byte, error) {
-	return inner(struct {
-		Agent            string    `json:"agent_name"`
-		Dataset          string    `json:"dataset_name"`
-		Task             string    `json:"task_name"`
-		Change           Change    `json:"change"`
-		Flaky            bool      `json:"flaky"`
-		Base             *Attempts `json:"base"`
-		Head             *Attempts `json:"head"`
-		Confirmation     *Attempts `json:"confirmation,omitempty"`
-		BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
-		TakenOver        bool      `json:"taken_over,omitempty"`
-	}{d.Agent, d.Dataset, d.Task, d.Change, d.Flaky, d.Base, d.Head, d.Confirmation, d.BaseConfirmation, d.TakenOver})
-}
-
 // MarshalJSON encodes the fields, the scores, the digest and parts of the sum with stable names.
 // Costs that are a lower bound have the mark cost_at_least.
 func (a *Attempts) MarshalJSON() ([]byte, error) {

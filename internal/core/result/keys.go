@@ -1,8 +1,6 @@
 package result
 
 import (
-	"bytes"
-	"encoding/json"
 	"iter"
 	"slices"
 
@@ -89,13 +87,7 @@ func (l Keys) Where(is func(i int, k Key) bool) Keys {
 }
 
 // MarshalJSON encodes a list of Key, as a slice of them is encoded.
-func (l Keys) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false) // the encoder around it does that
-	err := enc.Encode(l.Slice())
-	return out.Bytes(), err
-}
+func (l Keys) MarshalJSON() ([]byte, error) { return inner(l.Slice()) }
 
 // UnmarshalJSON decodes a list of Key.
 func (l *Keys) UnmarshalJSON(data []byte) error { return bounded.Unmarshal(data, l) }

@@ -113,7 +113,7 @@ func TestKeysTakeLittleMemory(t *testing.T) {
 			return p.Trials
 		},
 	} {
-		make() // for what is made once
+		make() // whatever is allocated only once
 		took := held(make)
 		t.Logf("%s: %d bytes for %d keys", name, took, len(all))
 		if took > 10*len(all)+2*names {
