@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,22 @@ func TestAListIsSortedByKeyAsASliceIs(t *testing.T) {
 				t.Fatalf("%s: outcome %d is\n%#v\nwant %#v", name, i, c.got.At(i), o)
 			}
 		}
+	}
+}
+
+// TestTheIndexOfTasksIsSmall has tasks in no order, each with another name: the index has 16
+// bytes for each, and names would have 64 more.
+func TestTheIndexOfTasksIsSmall(t *testing.T) {
+	const n = 100_000
+	index := held(func() map[uint64]int32 {
+		var l Outcomes
+		for i := n; i > 0; i-- {
+			l.Append(Outcome{Key: Key{Task: strconv.Itoa(i + 1e6)}})
+		}
+		return l.index
+	})
+	if index < 12*n || index > 48*n {
+		t.Errorf("the index of %d tasks has %d bytes", n, index)
 	}
 }
 
