@@ -79,6 +79,7 @@ func TestConfirmationsOfBothAreResumed(t *testing.T) {
 // gate may be red in a share 1 - confidence of the runs. Nothing here depends on the machine: the
 // draws are those of the seeds.
 func TestUnchangedAgentsPassAgainstEachOther(t *testing.T) {
+	testenv.Long(t, "agents are compared with each other many times")
 	t.Parallel()
 	const tasks = 20
 	dir := t.TempDir()

@@ -120,7 +120,7 @@ func TestServicesThatFail(t *testing.T) {
 	p := newProvider(t, nil)
 	dies, ill, unchecked, missing := web("db"), web("db"), web("db"), web("db")
 	dies.Command = []string{"bash", "-c", "echo cannot go on; exit 7"}
-	ill.Healthcheck = &environment.Healthcheck{Args: []string{"bash", "-c", "echo not well; exit 1"}, Interval: 100 * time.Millisecond, Timeout: time.Second, Retries: 2}
+	ill.Healthcheck = &environment.Healthcheck{Args: []string{"bash", "-c", "echo not well; exit 1"}, Interval: 100 * time.Millisecond, Timeout: time.Minute, Retries: 2}
 	unchecked.Healthcheck = nil
 	missing.Image = "rollout.invalid/missing"
 	for name, c := range map[string]struct {

@@ -84,6 +84,7 @@ func severalLimits() map[string]Policy {
 // TestSeveralLimitsKeepTheLevel: if nothing changed, a verdict of several limits fails in at most
 // one of twenty runs, in each suite and on average.
 func TestSeveralLimitsKeepTheLevel(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
 	runs, sizes, attempts := testenv.Times(40, 200), []int{10, 40}, []int{2, 3}
 	if os.Getenv(sweepVariable) != "" {
 		runs, sizes, attempts = 100, []int{10, 30, 100, 300}, []int{1, 2, 3, 5}

@@ -56,6 +56,7 @@ func (c twoAgents) draw(rng *rand.Rand) (a, b result.Job, rates, rewards float64
 // TestContrastsHoldTheDifference: an interval of a comparison of two agents holds the true
 // difference at least as often as it says, for each measure, also if the agents do differ.
 func TestContrastsHoldTheDifference(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
 	runs := testenv.Times(40, 400)
 	for i, c := range []twoAgents{
 		{suite{Tasks: 20, Attempts: 1, A: 1, B: 1, Parts: 4, Drop: 0.2}, 1.5},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // of returns the contrast of a measure.
@@ -87,6 +88,8 @@ func TestContrastsLeaveOutWhatCannotBeCompared(t *testing.T) {
 // TestContrastsOfEqualAgents: among several agents that are alike, a measure differs by more than
 // chance in any pair in at most a share 1 - confidence of jobs.
 func TestContrastsOfEqualAgents(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
+	t.Parallel()
 	const confidence = 0.9
 	rng := rand.New(rand.NewPCG(7, 3))
 	runs := simulations(400)

@@ -3,11 +3,15 @@ package gate
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // TestTheDetectableIncreaseIsRedUnderALimit: an increase of the reported detectable size is red in
 // about 80 % of runs.
 func TestTheDetectableIncreaseIsRedUnderALimit(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
+	t.Parallel()
 	runs := simulations(400)
 	for i, c := range []costs{{Tasks: 100, Attempts: 3, Spread: 0.3, Noise: 0.5}, {Tasks: 50, Attempts: 1, Spread: 0.3, Noise: 0.5}} {
 		rng := rand.New(rand.NewPCG(uint64(i), 22))

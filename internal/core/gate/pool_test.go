@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/gatetest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // poolShapes are distributions of the tasks' chances of passing.
@@ -26,6 +27,8 @@ var poolShapes = []struct {
 // 1 - confidence of unchanged jobs is red: with a limit on drops, with one on broken tasks, and
 // with both together, and also with attempts that go together.
 func TestPooledBaselinesKeepTheLevel(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
+	t.Parallel()
 	both := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxBrokenTasks: new(0)}, Confidence: 0.95}
 	all, red := map[string]int{}, map[string]int{}
 	for i, shape := range poolShapes {
@@ -89,6 +92,7 @@ func redByBroken(w *gatetest.Pair) bool {
 // TestPooledBaselinesFindMore: more runs of the baseline find more of the same drop, and of the
 // same broken tasks.
 func TestPooledBaselinesFindMore(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
 	for _, what := range []struct {
 		name   string
 		red    func(*gatetest.Pair) bool
@@ -139,6 +143,8 @@ func TestPooledBaselinesFindMore(t *testing.T) {
 // TestPooledBaselinesMakeFewRedDays: of stored baselines of several runs, fewer make more than a
 // fifth of the unchanged jobs red than of those of one run.
 func TestPooledBaselinesMakeFewRedDays(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
+	t.Parallel()
 	var bad [3]float64
 	const jobs, tasks = 40, 100
 	baselines := simulations(1200)

@@ -501,6 +501,8 @@ func TestConfirmingBothSides(t *testing.T) {
 // TestTheDetectableDropIsRedUnderALimit: a drop of the reported detectable size is red in about 80
 // % of runs even if the limit is not 0, and one equal to the limit in half of them at most.
 func TestTheDetectableDropIsRedUnderALimit(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
+	t.Parallel()
 	runs := simulations(400)
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}
 	for i, c := range []suite{gatetest.Equal(100, 1, 0.8, 0), gatetest.Equal(300, 3, 0.8, 0), gatetest.Equal(500, 3, 0.9, 0)} {
