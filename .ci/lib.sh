@@ -34,6 +34,7 @@ finish() {
   fi
   if [ -e "$work/docker.pid" ]; then
     stop_docker
+    umount --lazy "$work"/docker/netns/* 2> /dev/null || true # of containers that were running
   fi
   if [ -e "$work/podman" ]; then
     stop_podman || true
