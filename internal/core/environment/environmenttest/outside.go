@@ -60,8 +60,9 @@ request() { # VIA TARGET HOST
 		cat <&7
 	} 7<>"/dev/tcp/${1%:*}/${1##*:}"
 }
-# What drops packets, as the networks of clusters do, lets a connection fail after minutes only.
-direct() { timeout 10 bash -c "$(declare -f request); request \"\$1\" / \"\$1\"" bash "$1"; }
+# What drops packets, as the networks of clusters do, lets a connection fail after minutes only. The shell variable
+# patience may ask for another limit than 10 seconds.
+direct() { timeout "${patience:-10}" bash -c "$(declare -f request); request \"\$1\" / \"\$1\"" bash "$1"; }
 fetch() { if [ -n "$http_proxy" ]; then request "${http_proxy#http://}" "http://$1/" "$1"; else direct "$1"; fi; }
 serve() { # PORT
 	perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, ReuseAddr => 1, LocalAddr => "127.0.0.1:$ARGV[0]") or die "$!";

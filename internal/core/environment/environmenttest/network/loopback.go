@@ -69,7 +69,7 @@ func checkListenNetworks(s *suite.Scene) {
 		b := networked(s, n)
 		l := listen(b)
 		go greet(l)
-		if !gets(b, "direct", l.Addr().String()) {
+		if !gets(b, "direct", l.Addr().String(), true) {
 			s.Errorf("with the network %s, %s is not reached", n, l.Addr())
 		}
 	}
@@ -81,7 +81,7 @@ func checkListenSet(s *suite.Scene) {
 	go greet(l)
 	for _, n := range []environment.Network{suite.None, allow("example.com"), suite.None, {}} {
 		b.SetNetwork(n)
-		if !gets(b, "direct", l.Addr().String()) {
+		if !gets(b, "direct", l.Addr().String(), true) {
 			s.Errorf("after the network became %s, %s is not reached", n, l.Addr())
 		}
 	}
@@ -95,14 +95,14 @@ func checkListenClose(s *suite.Scene) {
 	}
 	go greet(first)
 	go greet(second)
-	if !gets(b, "direct", first.Addr().String()) || !gets(b, "direct", second.Addr().String()) {
+	if !gets(b, "direct", first.Addr().String(), true) || !gets(b, "direct", second.Addr().String(), true) {
 		s.Error("one of two listeners is not reached")
 	}
 	first.Close()
-	if gets(b, "direct", first.Addr().String()) {
+	if gets(b, "direct", first.Addr().String(), false) {
 		s.Error("a closed listener is reached")
 	}
-	if !gets(b, "direct", second.Addr().String()) {
+	if !gets(b, "direct", second.Addr().String(), true) {
 		s.Error("the listener that is not closed is not reached")
 	}
 }

@@ -41,8 +41,8 @@ type Options struct {
 	// NetworkClient is a bash script that defines four functions. Three take a server's host:port:
 	// fetch prints the server's response through the proxy if there is one, direct its response
 	// without the proxy, and stream prints lines from it until the connection ends. Each fails if
-	// it reaches nothing. serve starts a server like Serve's in the background, on loopback at a
-	// port. See BashClient.
+	// it reaches nothing, direct within $patience seconds if that is set. serve starts a server
+	// like Serve's in the background, on loopback at a port. See BashClient.
 	NetworkClient string
 
 	// Parallel runs checks in parallel, as many at a time as go test's -parallel says.
