@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -32,7 +34,7 @@ func newProvider(t testing.TB, cfg map[string]any) *Provider {
 }
 
 func testLabels(t testing.TB) environment.Labels {
-	return environment.Labels{Job: "docker-test", Trial: t.Name(), Owner: environment.Self()}
+	return environment.Labels{Job: "docker-test-" + strconv.Itoa(os.Getpid()), Trial: t.Name(), Owner: environment.Self()}
 }
 
 // newEnvironment makes an environment that ends with the test.
