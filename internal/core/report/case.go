@@ -252,6 +252,7 @@ func Cases(in Input) []Case {
 		*c = c.with(key.Attempt, trials[k:])
 	}
 	for i := range cases {
+		cases[i].sortAttempts()
 		cases[i].State, cases[i].sums = state(cases[i].tried), sumsOf(cases[i].tried)
 	}
 	slices.SortFunc(cases, compareCases)
@@ -261,7 +262,7 @@ func Cases(in Input) []Case {
 
 // with returns the case with the first of the trials as the attempt with a number. The attempts of
 // a case share the memory of the trials while they are next to each other there and their numbers
-// have no gap.
+// have no gap; later ones are in no order before sortAttempts.
 func (c Case) with(number int, trials []result.Packed) Case {
 	n := len(c.tried)
 	switch {
@@ -271,15 +272,27 @@ func (c Case) with(number int, trials []result.Packed) Case {
 	case c.numbers == nil && number == n+1 && n < cap(c.tried) && &c.tried[:n+1][n] == &trials[0]:
 		c.tried = c.tried[:n+1]
 		return c
+	case c.numbers == nil:
+		numbers := make([]int, n)
+		for i := range numbers {
+			numbers[i] = i + 1
+		}
+		c.numbers, c.tried = &numbers, slices.Clip(c.tried)
 	}
-	numbers := make([]int, n)
-	for i, a := range c.Attempts() {
-		numbers[i] = a.Number
-	}
-	at, _ := slices.BinarySearch(numbers, number)
-	numbers = slices.Insert(numbers, at, number)
-	c.numbers, c.tried = &numbers, slices.Insert(slices.Clip(c.tried), at, trials[0])
+	*c.numbers, c.tried = append(*c.numbers, number), append(c.tried, trials[0])
 	return c
+}
+
+// sortAttempts sorts the attempts of a case that does not share the memory of the trials.
+func (c Case) sortAttempts() {
+	if c.numbers == nil {
+		return
+	}
+	all := c.Attempts()
+	slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Number, b.Number) })
+	for i, a := range all {
+		(*c.numbers)[i], c.tried[i] = a.Number, a.Trial
+	}
 }
 
 // addDiffs adds to sorted cases how they differ from the baseline.

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"cmp"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/result"
@@ -123,5 +126,30 @@ func TestCasesHaveTheirAttemptsInOrder(t *testing.T) {
 	}
 	if in := (Input{Plan: result.Plan{Trials: result.KeysOf(key("s", 1), key("s", 2))}, Trials: result.PackAll([]result.Trial{{Key: key("s", 1)}, {Key: key("s", 2)}})}); &Cases(in)[0].tried[0] != &in.Trials[0] {
 		t.Error("a case has a copy of its trials")
+	}
+}
+
+// TestACaseOfManyAttemptsIsMadeInLinearTime has the attempts of a shard, which has every second one
+// of a task, and attempts in no order.
+func TestACaseOfManyAttemptsIsMadeInLinearTime(t *testing.T) {
+	const n = 5000
+	for name, number := range map[string]func(i int) int{
+		"gaps": func(i int) int { return 2*i + 1 }, "backwards": func(i int) int { return n - i }, "mixed": func(i int) int { return 1 + i*7%n },
+	} {
+		in := Input{}
+		for i := range n {
+			in.Plan.Trials.Append(result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: number(i)})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		cases := Cases(in)
+		runtime.ReadMemStats(&after)
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 1000*n {
+			t.Errorf("%s: %d bytes are allocated for %d attempts", name, allocated, n)
+		}
+		all := cases[0].Attempts()
+		if len(cases) != 1 || len(all) != n || !slices.IsSortedFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Number, b.Number) }) {
+			t.Errorf("%s: %d cases, the first with %d attempts", name, len(cases), len(all))
+		}
 	}
 }
