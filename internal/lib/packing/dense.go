@@ -38,9 +38,13 @@ type recent struct {
 	plain [maxRecent][]byte
 }
 
-// maxRecent bounds the blocks that are kept: two megabytes. Values that are read by agent while
-// they were packed by task come from as many blocks as there are agents.
-const maxRecent = 32
+// maxRecent bounds the blocks that are kept. Values that are read by agent while they were packed
+// by task come from as many blocks as there are agents. maxRecentBytes bounds their values, except
+// those of the last block: one may have a value that is far larger than blockSize.
+const (
+	maxRecent      = 32
+	maxRecentBytes = 2 * maxRecent * blockSize
+)
 
 // values returns the values of a compressed block.
 func (r *recent) values(b *Block) []byte {
@@ -57,5 +61,12 @@ func (r *recent) values(b *Block) []byte {
 	}
 	r.last = (r.last + 1) % maxRecent
 	r.of[r.last], r.plain[r.last] = b, plain
+	size := len(plain)
+	for i := maxRecent - 1; i > 0; i-- { // from the second newest to the oldest
+		old := (r.last + i) % maxRecent
+		if size += len(r.plain[old]); size > maxRecentBytes {
+			r.of[old], r.plain[old] = nil, nil
+		}
+	}
 	return plain
 }

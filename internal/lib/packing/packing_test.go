@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,35 @@ func TestDenseBlocksAreSmallAndReadInAnyOrder(t *testing.T) {
 	if size[true] > size[false]/3 {
 		t.Errorf("dense blocks have %d bytes, others %d", size[true], size[false])
 	}
+}
+
+// TestRecentValuesOfDenseBlocksAreBounded reads values that are far larger than a block and take
+// little memory while they are compressed.
+func TestRecentValuesOfDenseBlocksAreBounded(t *testing.T) {
+	type record struct{ Text string }
+	const n, size = 2 * maxRecent, 1 << 20
+	form, p := FormOf[record](), Packer{Dense: true}
+	in, at := make([]*Block, n), make([]int32, n)
+	for i := range n {
+		in[i], at[i] = form.Pack(&p, &record{strings.Repeat(string(rune('a'+i%26)), size+i)})
+	}
+	heap := func() int {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int(stats.HeapAlloc)
+	}
+	before := heap()
+	for i := range n {
+		var got record
+		if form.Unpack(in[i], at[i], &got); len(got.Text) != size+i || got.Text[i] != byte('a'+i%26) {
+			t.Fatalf("record %d has %d bytes", i, len(got.Text))
+		}
+	}
+	if held := heap() - before; held > 4*size {
+		t.Errorf("%d bytes of the values that were read are held", held)
+	}
+	runtime.KeepAlive(in)
 }
 
 func TestATypeThatCannotBePackedIsAPanic(t *testing.T) {
