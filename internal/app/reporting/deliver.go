@@ -37,13 +37,14 @@ func CasesIn(files []ReportFile) string {
 // for several files at once; of files with the same path, the last one stays.
 func WriteReports(paths host.Paths, files []ReportFile, write func(w io.Writer, format string) error) error {
 	errs := make([]error, len(files))
+	place := func(file ReportFile) string { return filepath.Clean(paths.Path(file.Path)) }
 	var work sync.WaitGroup
 	for i, file := range files {
-		if slices.ContainsFunc(files[i+1:], func(later ReportFile) bool { return paths.Path(later.Path) == paths.Path(file.Path) }) {
+		if slices.ContainsFunc(files[i+1:], func(later ReportFile) bool { return place(later) == place(file) }) {
 			continue
 		}
 		work.Go(func() {
-			if err := writeReport(paths.Path(file.Path), func(w io.Writer) error { return write(w, file.Format) }); err != nil {
+			if err := writeReport(place(file), func(w io.Writer) error { return write(w, file.Format) }); err != nil {
 				errs[i] = fmt.Errorf("write the report %s: %w", file.Path, err)
 			}
 		})
