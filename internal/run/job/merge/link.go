@@ -34,6 +34,10 @@ type outcomes struct {
 	errs   map[int]error
 }
 
+// has reports whether a planned trial has a result, by the rule of result.Summarize: that of a
+// confirmation attempt is none. No run leaves it there, but shards are hostile.
+func (o *outcomes) has(i int) bool { return o.trials[i].There() && !o.trials[i].Confirmation() }
+
 // group is the directory with an agent's trials on a dataset.
 type group struct {
 	agent, dataset string // names of directories

@@ -2,8 +2,10 @@ package merge
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,6 +133,25 @@ func TestLostResultsAreReported(t *testing.T) {
 	s.Shards(2)
 	s.Check(os.RemoveAll(s.In("shards", "1", filepath.FromSlash(s.Specs[0].Key.Dir()))))
 	s.says(s.mustMerge().Incomplete, "shard 1/2 finished, but results of it are gone", "agent 0/my/set/task-0__1")
+}
+
+// TestAPlannedTrialWithTheResultOfAConfirmationHasNoResult: no run leaves such a result, and no
+// number of the job has it.
+func TestAPlannedTrialWithTheResultOfAConfirmationHasNoResult(t *testing.T) {
+	s := newScene(t)
+	s.Shards(2)
+	below := s.Specs[0].Key.Dir() + "/" + result.ResultFile
+	file := s.In("shards", "1", filepath.FromSlash(below))
+	was := s.Read(file)
+	s.Write(file, strings.Replace(was, "{", `{"confirmation": true,`, 1))
+	sums := s.In("shards", "1", result.SumsFile)
+	sum := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+	s.Write(sums, strings.ReplaceAll(s.Read(sums), sum(was), sum(s.Read(file))))
+	merged := s.mustMerge()
+	s.says(merged.Incomplete, "shard 1/2 finished, but results of it are gone", "of its 12 trials, 1 has no result", s.Specs[0].Key.String())
+	if made := s.Read(s.In("jobs", "nightly", result.MergeFile)); merged.Job.SkippedTrials != 1 || !strings.Contains(made, `"results": 11`) {
+		t.Errorf("%d trials are skipped, and the record is\n%s", merged.Job.SkippedTrials, made)
+	}
 }
 
 func TestOnlyAnEarlierMergeIsReplaced(t *testing.T) {

@@ -188,7 +188,7 @@ func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcom
 // whole reports whether every planned trial has a result and all results can be read.
 func (o *outcomes) whole(plan result.Plan) bool {
 	for i, key := range plan.Trials.All() {
-		if !o.trials[i].There() && !plan.Rounds.Leaves(key) {
+		if !o.has(i) && !plan.Rounds.Leaves(key) {
 			return false
 		}
 	}

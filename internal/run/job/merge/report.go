@@ -45,7 +45,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	trials := m.own(index)
 	planned := len(trials)
 	for _, i := range trials {
-		if !out.trials[i].There() {
+		if !out.has(int(i)) {
 			without = append(without, m.plan.Trials.At(int(i)).String())
 		} else if out.trials[i].Cancelled() {
 			cut++
@@ -99,7 +99,7 @@ func (p *shardDir) upto() int {
 // counts returns the number of a shard's planned trials, and the number of their results.
 func (m *merge) counts(trials []int32, out *outcomes) (planned, have int) {
 	for _, i := range trials {
-		if out.trials[i].There() {
+		if out.has(int(i)) {
 			have++
 		}
 	}

@@ -63,8 +63,8 @@ func (m *merge) looks() bool { return m.plan.Rounds != nil && m.plan.Rounds.Upto
 func (m *merge) made(out *outcomes) (Made, error) {
 	made := Made{Plan: m.plan, Total: m.total, ShardOf: m.shardOf}
 	for i := range m.plan.Trials.Len() { // also of rounds that were taken over from another job
-		if t := out.trials[i]; t.There() {
-			made.Trials = append(made.Trials, *t.Unpack())
+		if out.has(i) {
+			made.Trials = append(made.Trials, *out.trials[i].Unpack())
 		}
 	}
 	from := ""
