@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -215,10 +216,29 @@ func ReadPackedTree(dir string) (tree PackedTree, err error) {
 	return tree, nil
 }
 
-// ReadConfirmations reads the results of a job's confirmation attempts.
+// ReadConfirmations reads the results of a job's confirmation attempts. Most of their keys have
+// none: a plan names up to MaxConfirmations for each task.
 func ReadConfirmations(dir string, plan Plan) (confirmations []Trial, unreadable []error) {
-	confirmations, unreadable = ReadTrials(dir, plan.ConfirmationKeys())
-	return slices.DeleteFunc(confirmations, func(t Trial) bool { return !t.Confirmation }), unreadable
+	var mu sync.Mutex
+	found, errs := map[int]*Trial{}, map[int]error{}
+	readEach(dir, KeysOf(plan.ConfirmationKeys()...), func() func(int, *Trial, error) {
+		return func(i int, t *Trial, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && t.Confirmation {
+				found[i] = t
+			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs[i] = err
+			}
+		}
+	})
+	for _, i := range slices.Sorted(maps.Keys(found)) {
+		confirmations = append(confirmations, *found[i])
+	}
+	for _, i := range slices.Sorted(maps.Keys(errs)) {
+		unreadable = append(unreadable, errs[i])
+	}
+	return confirmations, unreadable
 }
 
 // All returns the trials and the confirmation attempts, as Summarize and Groups take them.

@@ -39,6 +39,30 @@ func writeTree(t *testing.T, n int, keep func(i int) bool) (string, []Key) {
 	return dir, plan.Trials.Slice()
 }
 
+// TestConfirmationsThatWereNotMadeTakeNoMemory reads a hostile plan of 60 kB that names 30,000.
+func TestConfirmationsThatWereNotMadeTakeNoMemory(t *testing.T) {
+	plan := Plan{Confirm: &PlannedConfirmation{Attempts: MaxConfirmations}}
+	for i := range 300 {
+		key := Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("t%03d", i), Attempt: 1}
+		plan.Trials.Append(key)
+		plan.Confirm.Tasks = append(plan.Confirm.Tasks, key.Unnumbered())
+	}
+	if err := plan.Check(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	took := held(func() []Trial {
+		made, unreadable := ReadConfirmations(dir, plan)
+		if len(made)+len(unreadable) > 0 {
+			t.Errorf("%d confirmation attempts, %v", len(made), unreadable)
+		}
+		return made
+	})
+	if took > 1<<20 {
+		t.Errorf("they take %d bytes", took)
+	}
+}
+
 func TestReadTreeKeepsThePlansOrder(t *testing.T) {
 	dir, keys := writeTree(t, 300, func(i int) bool { return i%7 != 0 })
 	tree, err := ReadTree(dir)
