@@ -200,3 +200,21 @@ func TestMergedJobHasPathsFrom(t *testing.T) {
 		t.Errorf("its paths begin at %q, want ../../..", from)
 	}
 }
+
+// TestNotesOfWorkAtTheSameTime has notes of linking, which is repeated, and of the events: they
+// have one order, and are no data race.
+func TestNotesOfWorkAtTheSameTime(t *testing.T) {
+	s := newScene(t)
+	s.Shards(2)
+	s.Check(os.RemoveAll(s.In("shards", "1", filepath.FromSlash(s.Specs[0].Key.Dir()))))
+	for _, shard := range []string{"1", "2"} {
+		s.Check(os.Remove(s.In("shards", shard, result.EventsFile)))
+	}
+	merged, err := s.mergeInto("out", true, "shards")
+	s.Check(err)
+	for i, want := range []string{"the events of shard 1/2", "the events of shard 2/2", "--move was ignored"} {
+		if len(merged.Notes) != 3 || !strings.Contains(merged.Notes[i], want) {
+			t.Fatalf("got %q, of which the one at %d should say %q", merged.Notes, i, want)
+		}
+	}
+}

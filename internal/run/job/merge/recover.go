@@ -181,7 +181,6 @@ func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcom
 		}
 	}
 	m.opts.Move, m.skipped = false, m.unpackSkipped
-	m.note("--move was ignored, and the shards are left as they are: some of their results are missing or damaged, and the next merge needs these")
 	return m.linkTrials(ctx, draft)
 }
 

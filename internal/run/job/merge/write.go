@@ -37,6 +37,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 		}
 	}()
 	var out *outcomes
+	moves := m.opts.Move
 	work, workCtx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
 		if out, err = m.linkTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(m.plan) {
@@ -52,6 +53,9 @@ func (m *merge) write(ctx context.Context) (err error) {
 	})
 	if err := work.Wait(); err != nil {
 		return err
+	}
+	if moves && !m.opts.Move { // linkAgain has turned it off; until here, only the other work adds notes
+		m.note("--move was ignored, and the shards are left as they are: some of their results are missing or damaged, and the next merge needs these")
 	}
 	m.groups, m.batched = nil, nil // the names of all trials take as much memory as their results
 	if err := m.checkReplaced(out); err != nil {
