@@ -221,7 +221,7 @@ func TestPacketsOfOtherSandboxesAreNotSeen(t *testing.T) {
 		spy, talker := create(t, p, environment.CreateOptions{Image: testImage}), create(t, p, environment.CreateOptions{Image: testImage})
 		run(t, spy, `perl -e 'socket(S, 17, 3, 0x0300) or die "socket: $!"; open(O, ">", "/seen"); print "up\n"; close STDOUT; while (recv(S, $b, 65535, 0), length $b) { syswrite O, $b }' & until [ -e /seen ]; do sleep 0.01; done`)
 		address := hosts.Outside(t)
-		run(t, talker, environmenttest.BashClient+`direct `+address+`; serve 8099; sleep 0.3; direct 127.0.0.1:8099`)
+		run(t, talker, environmenttest.BashClient+`direct `+address+`; serve 8099; direct 127.0.0.1:8099`)
 		c, err := net.Dial("tcp", hosts.Real(t, address))
 		if err != nil {
 			t.Fatal(err)

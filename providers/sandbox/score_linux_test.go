@@ -57,7 +57,7 @@ func TestCommandsDoNotChooseWhatTheKernelEnds(t *testing.T) {
 		first=$(cat /proc/1/oom_score_adj); echo $first
 		for score in -1000 1000; do
 			echo $score 2>/dev/null >/proc/1/oom_score_adj
-			for i in {1..100}; do [ $(cat /proc/1/oom_score_adj) = $first ] && break; sleep 0.1; done
+			for i in {1..1000}; do [ $(cat /proc/1/oom_score_adj) = $first ] && break; sleep 0.1; done
 			[ $(cat /proc/1/oom_score_adj) = $first ] || echo "process 1 has $score"
 		done
 		true`)

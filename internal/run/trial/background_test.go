@@ -43,7 +43,7 @@ func TestBackgroundProcessesOfAgents(t *testing.T) {
 echo started`),
 				files: tests(`
 echo hello >/tmp/question.new; mv /tmp/question.new /tmp/question
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -e /tmp/answer ] && break; sleep 0.2; done
+for i in $(seq 300); do [ -e /tmp/answer ] && break; sleep 0.2; done
 [ "$(cat /tmp/answer)" = "you said hello" ] && echo 1 >/logs/verifier/reward.txt
 `),
 			},

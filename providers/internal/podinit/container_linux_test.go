@@ -247,7 +247,7 @@ except OSError: pass
 P
 		for p in /proc/[0-9]*; do case $(tr '\0' ' ' <$p/cmdline) in /.rollout/*connect*) kill -9 ${p#/proc/}; echo kills;; esac; done
 		before=$(cat /proc/1/oom_score_adj); echo 1000 >/proc/1/oom_score_adj
-		for i in {1..100}; do sleep 0.1; [ $(cat /proc/1/oom_score_adj) = $before ] && break; done
+		for i in {1..1000}; do sleep 0.1; [ $(cat /proc/1/oom_score_adj) = $before ] && break; done
 		[ $(cat /proc/1/oom_score_adj) = $before ] || echo "is the first to end"
 		echo end`, environment.ExecOptions{})
 	if want := "rollout-guest\nrollout-guest-connect\nrollout-guest-fill\n0\n0\nkills\nend\n"; got != want {

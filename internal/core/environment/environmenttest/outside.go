@@ -65,8 +65,9 @@ request() { # VIA TARGET HOST
 direct() { timeout "${patience:-10}" bash -c "$(declare -f request); request \"\$1\" / \"\$1\"" bash "$1"; }
 fetch() { if [ -n "$http_proxy" ]; then request "${http_proxy#http://}" "http://$1/" "$1"; else direct "$1"; fi; }
 serve() { # PORT
-	perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, ReuseAddr => 1, LocalAddr => "127.0.0.1:$ARGV[0]") or die "$!";
-		while ($c = $s->accept) { while (<$c>) { last if /^\s*$/ } print $c "HTTP/1.0 200 OK\r\n\r\nhello\n"; close $c }' "$1" >/dev/null 2>&1 &
+	read -r < <(exec perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, ReuseAddr => 1, LocalAddr => "127.0.0.1:$ARGV[0]") or die "$!";
+		print "listens\n"; close STDOUT;
+		while ($c = $s->accept) { while (<$c>) { last if /^\s*$/ } print $c "HTTP/1.0 200 OK\r\n\r\nhello\n"; close $c }' "$1" 2>/dev/null)
 }
 stream() { if [ -n "$http_proxy" ]; then request "${http_proxy#http://}" "http://$1/stream" "$1"; else request "$1" /stream "$1"; fi; }
 `

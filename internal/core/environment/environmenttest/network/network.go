@@ -213,7 +213,9 @@ func checkLoopback(s *suite.Scene) {
 	a, b := networked(s, environment.Network{}), networked(s, environment.Network{})
 	serve := func(env *suite.Env) {
 		env.Run(". /n/client.sh; serve " + port)
-		env.Run(". /n/client.sh; for ((i = 0; i < 1000; i++)); do direct 127.0.0.1:" + port + " 2>/dev/null && exit; sleep 0.05; done; exit 1")
+		if !gets(env, "direct", "127.0.0.1:"+port, true) {
+			s.Fatalf("the server on port %s is not reached", port)
+		}
 	}
 	serve(a)
 	if gets(b, "direct", "127.0.0.1:"+port, false) {

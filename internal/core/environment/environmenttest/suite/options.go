@@ -42,7 +42,8 @@ type Options struct {
 	// fetch prints the server's response through the proxy if there is one, direct its response
 	// without the proxy, and stream prints lines from it until the connection ends. Each fails if
 	// it reaches nothing, direct within $patience seconds if that is set. serve starts a server
-	// like Serve's in the background, on loopback at a port. See BashClient.
+	// like Serve's in the background, on loopback at a port, and returns when it listens. See
+	// BashClient.
 	NetworkClient string
 
 	// Parallel runs checks in parallel, as many at a time as go test's -parallel says.
