@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -177,23 +176,19 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		names = append(names, c.Name())
 	}
 	hint := "rollout init makes an example"
-	if near := nearCommand(args[0], names); near != "" {
+	if near := diag.Nearest(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return command.Usagef("there is neither a command nor a job file %q (%s)", args[0], hint)
 }
 
-// nearCommand returns the command that the user probably meant by a word, or "": one with a similar
-// name, or the only one that begins with the word.
-func nearCommand(word string, names []string) string {
-	if near := diag.Nearest(word, names); near != "" {
-		return near
+// knownTopic checks the arguments of help, which name a command.
+func knownTopic(root *cobra.Command, args []string) error {
+	of, rest, err := root.Find(args)
+	if err == nil && (len(rest) == 0 || of != root) {
+		return nil
 	}
-	begin := slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) })
-	if len(begin) != 1 {
-		return ""
-	}
-	return begin[0]
+	return unknownCommand(root, args)
 }
 
 // misspelt reports whether a word is rather a command than a job file: it looks like one, and there
@@ -210,7 +205,7 @@ func misspelt(root *cobra.Command, dir, word string) bool {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return nearCommand(word, names) != "" || !config.FileNear(file)
+	return diag.Nearest(word, names) != "" || !config.FileNear(file)
 }
 
 // runByDefault puts "run" before a command line that names no command. dir is the current

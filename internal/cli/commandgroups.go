@@ -71,6 +71,12 @@ func addCommands(root *cobra.Command, v *command.Invocation) {
 		}
 	}
 	root.SetHelpCommandGroupID(groupSetUp)
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, args []string) error { return knownTopic(root, args) }
+		}
+	}
 	root.SetCompletionCommandGroupID(groupSetUp)
 	root.AddCommand(newActionCommand(v)) // which is hidden
 }

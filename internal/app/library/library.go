@@ -76,7 +76,7 @@ func OpenLibrary(h *host.Host, path string, byDefault bool) (*Library, error) {
 		}
 		l.single = page.Address(filepath.Base(absolute))
 	case !host.IsDir(full) && !byDefault:
-		return nil, host.Usagef("%s: there is no such directory (give the one with the jobs, or the directory of a job)", host.Clean(path))
+		return nil, host.Usagef("%s: there is no such directory (give the one with the jobs, or the directory of a job; rollout ls lists jobs)", host.Clean(path))
 	}
 	return l, nil
 }

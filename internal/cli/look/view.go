@@ -88,9 +88,7 @@ func view(ctx context.Context, v *command.Invocation, args []string, opts viewOp
 		return err
 	}
 	if opts.open {
-		if err := openBrowser(ctx, address); err != nil {
-			v.Warnf("cannot open a browser: %v", err)
-		}
+		openBrowser(ctx, address, func(err error) { v.Warnf("cannot open a browser (%v): open the address above", err) })
 	}
 	if len(args) == 0 && !isThere(v, path) {
 		fmt.Fprintln(v.Stderr, library.NoJobsYet(path))

@@ -186,5 +186,5 @@ answers:
 		"answers.yaml": "answers:\n  - error: {status: 400, code: context}\n",
 	})
 	_, err = config.Load("job.yaml", options(dir))
-	wantProblems(t, err, dir, `answers.yaml:2:32: answers[0].error.code must be one of context_length, not "context"`)
+	wantProblems(t, err, dir, `answers.yaml:2:32: answers[0].error.code must be one of context_length, not "context" (did you mean "context_length"?)`)
 }

@@ -27,7 +27,7 @@ func (k *checker) minScore(s scope, score string) {
 	}
 	values, missing, left := s.scoresOf(score)
 	if len(values) == 0 {
-		k.add(s, Check{Name: name, Limit: *limit, Outcome: Fail, Message: fmt.Sprintf("no trial has the score %s, so there is nothing to check", score), Hint: "look at the errors of the trials, and at the judge's when"})
+		k.add(s, Check{Name: name, Limit: *limit, Outcome: Fail, Message: fmt.Sprintf("no trial has the score %s, so there is nothing to check", score), Hint: "rollout show has the errors of the trials; look at the judge's when, too"})
 		return
 	}
 	mean, most := result.Mean(values), 0

@@ -107,7 +107,7 @@ func (k *checker) noRewards(s scope, name string, limit float64) bool {
 	if s.rewarded().Len() > 0 {
 		return false
 	}
-	k.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "no trial has a reward, so there is nothing to check", Hint: "look at the errors of the trials"})
+	k.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "no trial has a reward, so there is nothing to check", Hint: "rollout show has the errors of the trials"})
 	return true
 }
 

@@ -79,6 +79,9 @@ func TestNearest(t *testing.T) {
 		"the empty word has no match":    {"", ""},
 		"a very long word has no match":  {string(make([]byte, 1000)), ""},
 		"short words need one edit only": {"nam", "name"},
+		"the only word that begins so":   {"n_con", "n_concurrent_trials"},
+		"two words begin so":             {"n_", ""},
+		"one letter has no match":        {"m", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

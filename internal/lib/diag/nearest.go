@@ -2,20 +2,26 @@ package diag
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // Nearest returns the candidate that word is most likely a misspelling of, or "" if more than a
-// third of the letters would have to change. It ignores case, and treats - as _. Of two equally
-// near candidates, the earlier one wins. It compares only the first few thousand candidates.
+// third of the letters would have to change; then the only one that begins with word, or "". It
+// ignores case, and treats - as _. Of two equally near candidates, the earlier one wins. It
+// compares only the first few thousand candidates.
 func Nearest(word string, candidates []string) string {
 	if len(word) > 100 { // no misspelling; limits the cost of hostile files
 		return ""
 	}
 	best, bestDistance := "", 0
+	begins, n := "", 0 // the last of n candidates that begin with word
 	w := foldSpelling(word)
 	for _, c := range candidates[:min(len(candidates), maxCandidates)] {
+		if folded := foldSpelling(c); len(w) > 1 && len(folded) > len(w) && slices.Equal(folded[:len(w)], w) {
+			begins, n = c, n+1
+		}
 		if n := utf8.RuneCountInString(c); abs(n-len(w)) > max(1, n/3) {
 			continue
 		}
@@ -26,6 +32,9 @@ func Nearest(word string, candidates []string) string {
 		if best == "" || d < bestDistance {
 			best, bestDistance = c, d
 		}
+	}
+	if best == "" && n == 1 {
+		return begins
 	}
 	return best
 }

@@ -125,7 +125,7 @@ func (p *plain) line(e event.Event) string {
 	case event.Notice:
 		return noticeLine(e)
 	case event.Cancelling:
-		return p.styles.Warn.Render(cancelLine(max(e.Total, len(p.state.running)), "a second signal stops"))
+		return p.styles.Warn.Render(cancelLine(max(e.Total, len(p.state.running)), "another signal after a second stops"))
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func TestBackgroundProcessesOfAgents(t *testing.T) {
 echo started`),
 				files: tests(`
 echo hello >/tmp/question.new; mv /tmp/question.new /tmp/question
-for i in $(seq 300); do [ -e /tmp/answer ] && break; sleep 0.2; done
+until [ -e /tmp/answer ]; do sleep 0.2; done
 [ "$(cat /tmp/answer)" = "you said hello" ] && echo 1 >/logs/verifier/reward.txt
 `),
 			},
