@@ -171,7 +171,7 @@ func TestConfigProblems(t *testing.T) {
 		{"unknown keys are warnings", "version = \"1.0\"\nauthor = \"me\"\n[environment]\nmemroy = \"2G\"\n[agent]\ntimeout = 5\n", []string{
 			`task.toml:2:1: warning: unknown key "author" has no effect`,
 			`task.toml:4:1: warning: unknown key "environment.memroy" has no effect (did you mean "memory"?)`,
-			`task.toml:6:1: warning: unknown key "agent.timeout" has no effect`,
+			`task.toml:6:1: warning: unknown key "agent.timeout" has no effect (did you mean "timeout_sec"?)`,
 		}, true},
 		{"unsupported keys that change a trial are refused", `version = "1.0"
 artifacts = [{ source = "/app/out", service = "database" }]
