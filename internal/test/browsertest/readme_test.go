@@ -78,8 +78,7 @@ func TestPicturesOfTheReadme(t *testing.T) {
 	testprogram.Write(t, agent, worse)
 	commit()
 	compared := []string{"--baseline", "jobs/main", "--max-broken-tasks", "0", "--noise", "ignore"}
-	page := filepath.Join(outputs, "page.html")
-	run(1, binary, append(append(job, "--name", "agent", "--html", page), compared...)...)
+	run(1, binary, append(append(job, "--name", "agent", "--html", "jobs/page.html"), compared...)...)
 	comment := run(1, binary, append([]string{"report", "jobs/agent", "--format", "comment"}, compared...)...)
 	summary, err := os.ReadFile(filepath.Join(outputs, "run.md"))
 	if err != nil {
@@ -102,5 +101,5 @@ func TestPicturesOfTheReadme(t *testing.T) {
 		}
 		tab.Picture("readme-" + name)
 	}
-	browser.Open(t, browsertest.File(page), browsertest.Look{Height: 925}).Screen("readme-page")
+	browser.Open(t, browsertest.File(filepath.Join(dir, "jobs/page.html")), browsertest.Look{Height: 925}).Screen("readme-page")
 }
