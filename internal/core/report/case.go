@@ -360,8 +360,8 @@ func cleanPath(p string) string {
 }
 
 // Problems returns the cases that a reader should see first: those that got worse and those that
-// did not pass. The most important come first, those in quarantine last. They point into cases,
-// which is not changed.
+// did not pass. The most important come first, those in quarantine last. The pointers lead into
+// cases, which Problems does not change.
 func Problems(cases []Case) []*Case {
 	type problem struct {
 		severity int

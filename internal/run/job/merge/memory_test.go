@@ -50,7 +50,10 @@ func TestSavingMemoryFollowsTheHeap(t *testing.T) {
 		t.Errorf("with a small heap it is %d, want %d", got, mostPercent)
 	}
 	held := make([]byte, 4*spareBytes)
-	for now() > 25 { // it is set some time after a collection
+	for range 10_000 { // a cleanup sets it, which the runtime calls after a collection
+		if now() <= 25 {
+			break
+		}
 		runtime.GC()
 	}
 	if got := now(); got < leastPercent || got > 25 {

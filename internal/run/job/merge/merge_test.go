@@ -135,8 +135,8 @@ func TestLostResultsAreReported(t *testing.T) {
 	s.says(s.mustMerge().Incomplete, "shard 1/2 finished, but results of it are gone", "agent 0/my/set/task-0__1")
 }
 
-// TestAPlannedTrialWithTheResultOfAConfirmationHasNoResult: no run leaves such a result, and no
-// number of the job has it.
+// TestAPlannedTrialWithTheResultOfAConfirmationHasNoResult merges a result that no run leaves: the
+// job's counts leave it out, and so does the record of the merge.
 func TestAPlannedTrialWithTheResultOfAConfirmationHasNoResult(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)

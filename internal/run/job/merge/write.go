@@ -36,26 +36,9 @@ func (m *merge) write(ctx context.Context) (err error) {
 			err = errors.Join(err, m.undo(began, draft))
 		}
 	}()
-	var out *outcomes
-	moves := m.opts.Move
-	work, workCtx := errgroup.WithContext(ctx)
-	work.Go(func() (err error) {
-		if out, err = m.linkTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(m.plan) {
-			out, err = m.linkAgain(workCtx, began, draft)
-		}
+	out, err := m.fill(ctx, began, draft)
+	if err != nil {
 		return err
-	})
-	work.Go(func() error { // the longest work that can run meanwhile
-		if err := writeLarge(filepath.Join(draft, result.PlanFile), m.plan); err != nil {
-			return err
-		}
-		return m.writeEvents(workCtx, filepath.Join(draft, result.EventsFile))
-	})
-	if err := work.Wait(); err != nil {
-		return err
-	}
-	if moves && !m.opts.Move { // linkAgain has turned it off; until here, only the other work adds notes
-		m.note("--move was ignored, and the shards are left as they are: some of their results are missing or damaged, and the next merge needs these")
 	}
 	m.groups, m.batched = nil, nil // the names of all trials take as much memory as their results
 	if err := m.checkReplaced(out); err != nil {
@@ -72,7 +55,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	shards := m.recordShards(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job, m.out.Groups = m.out.Tree.Summarize()
-	work = &errgroup.Group{} // none of these needs much memory
+	var work errgroup.Group // none of these needs much memory
 	work.Go(func() error { return m.writeOutputs(draft) })
 	work.Go(func() error {
 		return errors.Join(
@@ -90,6 +73,31 @@ func (m *merge) write(ctx context.Context) (err error) {
 		return err
 	}
 	return m.replace(draft)
+}
+
+// fill writes the trials, the plan and the events into the draft, and returns the trials' results.
+func (m *merge) fill(ctx context.Context, began journal, draft string) (out *outcomes, err error) {
+	moves := m.opts.Move
+	work, workCtx := errgroup.WithContext(ctx)
+	work.Go(func() (err error) {
+		if out, err = m.linkTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(m.plan) {
+			out, err = m.linkAgain(workCtx, began, draft)
+		}
+		return err
+	})
+	work.Go(func() error { // the longest work that can run meanwhile
+		if err := writeLarge(filepath.Join(draft, result.PlanFile), m.plan); err != nil {
+			return err
+		}
+		return m.writeEvents(workCtx, filepath.Join(draft, result.EventsFile))
+	})
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	if moves && !m.opts.Move { // linkAgain has turned it off; until here, only the other work adds notes
+		m.note("--move was ignored, and the shards are left as they are: some of their results are missing or damaged, and the next merge needs these")
+	}
+	return out, nil
 }
 
 // tree returns the outcomes as result.ReadPackedTree would. It reuses their memory, so they must
