@@ -63,6 +63,8 @@ type Source struct {
 	// given, the caller reads what every provider has of that service: its image, user, directory,
 	// variables and the files of the task in its volumes. File has the rest of it.
 	Main string
+	// Prebuilt says that the task names an image for main, so that none is built for it.
+	Prebuilt bool
 }
 
 // Problem is a problem of the file.

@@ -212,6 +212,27 @@ func TestTargetsOfBuildsAreTheLastStage(t *testing.T) {
 	}
 }
 
+func TestBuildsWithoutADockerfileAreRefused(t *testing.T) {
+	more := fstest.MapFS{"environment/there/Dockerfile": {Data: []byte("FROM x\n")}}
+	for build, want := range map[string]string{
+		"{context: ., dockerfile: Other}": "the Dockerfile environment/Other does not exist",
+		"./nowhere":                       "the Dockerfile environment/nowhere/Dockerfile does not exist",
+		"{context: ., dockerfile: there}": "the Dockerfile environment/there is not a file",
+		"./there":                         "",
+	} {
+		for _, name := range []string{"db", "main"} {
+			_, problems := read(t, "services: {"+name+": {build: "+build+"}}", more)
+			if got := strings.Join(problems, "\n"); !strings.Contains(got, want) || (want == "") != (got == "") {
+				t.Errorf("%s of %s: %q, want %q", build, name, got, want)
+			}
+		}
+	}
+	src := Source{FS: fstest.MapFS{"e/docker-compose.yaml": {Data: []byte("services: {main: {build: ./nowhere}}")}}, Dir: "e", Prebuilt: true}
+	if _, problems := Read(src); len(problems) > 0 {
+		t.Errorf("the image of main is not built, and its Dockerfile is missed: %v", problems)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add("services: {main: {image: x}}")
 	f.Add("a: &a {<<: *a}\nservices: *a")

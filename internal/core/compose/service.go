@@ -3,7 +3,9 @@ package compose
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -204,6 +206,15 @@ func (s *service) image() {
 		image.Build = &Build{Context: dir, Dockerfile: path.Join(dir, cmp.Or(b.Dockerfile, "Dockerfile")), Args: map[string]string{}}
 		if path.IsAbs(b.Dockerfile) || !filepath.IsLocal(filepath.FromSlash(image.Build.Dockerfile)) {
 			s.bad("build", "", "the Dockerfile %s is outside of the task", b.Dockerfile)
+			return
+		}
+		info, err := fs.Stat(s.FS, image.Build.Dockerfile)
+		switch {
+		case s.main() && s.Prebuilt:
+		case errors.Is(err, fs.ErrNotExist):
+			s.bad("build", "", "the Dockerfile %s does not exist", image.Build.Dockerfile)
+		case err == nil && !info.Mode().IsRegular():
+			s.bad("build", "", "the Dockerfile %s is not a file", image.Build.Dockerfile)
 		}
 		if b.Target != "" {
 			s.target(image.Build, b.Target)

@@ -18,7 +18,7 @@ func (t *Task) Services() *compose.File { return t.services }
 
 // loadServices reads the files of services.
 func (t *Task) loadServices(p *problems) {
-	t.services = p.harborCompose(environmentDir, t.variables.environment)
+	t.services = p.harborCompose(environmentDir, t.variables.environment, t.Config.Environment.DockerImage != "")
 	t.takeMain()
 	t.checkServiceNames(p)
 	if tests, bundled := t.Apart(false); bundled {
@@ -26,8 +26,9 @@ func (t *Task) loadServices(p *problems) {
 		if t.variables.apart {
 			variables = t.variables.separate
 		}
-		t.testsServices = p.harborCompose(testsDir, variables)
-		named := tests.Config.Environment.DockerImage != "" || t.hasFile(t.FS, testsDockerfile)
+		prebuilt := tests.Config.Environment.DockerImage != ""
+		t.testsServices = p.harborCompose(testsDir, variables, prebuilt)
+		named := prebuilt || t.hasFile(t.FS, testsDockerfile)
 		if t.testsServices != nil && !named && t.testsServices.MainImage() == (compose.Image{}) {
 			p.add(testsCompose, "gives main no image", "add "+testsDockerfile+", or give main a build or an image")
 		}
@@ -87,12 +88,13 @@ func over(first, second map[string]string) map[string]string {
 
 // harborCompose reads the docker-compose.yaml in a directory of the task; nil: there is none, or it
 // has problems, which p has then. Harbor knows no other name: docker-compose.yml is a file like any
-// other. Source: Harbor 0.26, src/harbor/environments/definition.py.
-func (p *problems) harborCompose(dir string, variables map[string]string) *compose.File {
+// other. The task names an image for main if prebuilt. Source: Harbor 0.26,
+// src/harbor/environments/definition.py.
+func (p *problems) harborCompose(dir string, variables map[string]string, prebuilt bool) *compose.File {
 	if !taskdir.IsFile(p.task.FS, path.Join(dir, compose.Name)) {
 		return nil
 	}
-	return p.compose(compose.Source{FS: p.task.FS, Dir: dir, Lookup: func(name string) (string, bool) {
+	return p.compose(compose.Source{FS: p.task.FS, Dir: dir, Prebuilt: prebuilt, Lookup: func(name string) (string, bool) {
 		value, ok := variables[name]
 		return value, ok
 	}})
