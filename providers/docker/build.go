@@ -140,7 +140,7 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 		instruction = buildkit.InstructionAt(req.content.Dockerfile, line)
 		doing += fmt.Sprintf(": Dockerfile:%d: %s", line, instruction)
 	}
-	e := &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("%s: %w", doing, err)}
+	e := &environment.Error{Kind: environment.KindBuild, Hint: buildkit.HintOf(req.content.Dockerfile, err), Err: fmt.Errorf("%s: %w", doing, err)}
 	if out.OfStep() {
 		e.Output = out.Tail() // of that step; otherwise it would say what went well
 	}

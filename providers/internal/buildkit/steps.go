@@ -98,6 +98,26 @@ func InstructionAt(dockerfile []byte, line int) string {
 	return ""
 }
 
+// HintOf returns what to do about an error that shows that a builder is too old for the heredocs of
+// a Dockerfile: it takes their lines for instructions, or copies a file "<<EOF". It returns "" for
+// every other error.
+func HintOf(dockerfile []byte, err error) string {
+	said := strings.ToLower(err.Error())
+	if !strings.Contains(said, "unknown instruction") && !strings.Contains(said, "<<") {
+		return ""
+	}
+	parsed, unsound := parser.Parse(bytes.NewReader(dockerfile))
+	if unsound != nil {
+		return ""
+	}
+	for _, node := range parsed.AST.Children {
+		if len(node.Heredocs) > 0 && ExitCode(err) == 0 {
+			return "the builder seems too old for heredocs (<<): use Docker Engine 23, BuildKit 0.10 or Podman 4.8, or a later one, or write the Dockerfile without them"
+		}
+	}
+	return ""
+}
+
 // ExitCode returns the exit code with which a RUN failed; 0 if something else did.
 func ExitCode(err error) int {
 	var classic *jsonmessage.JSONError

@@ -1,11 +1,33 @@
 package buildkit
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
+
+func TestHeredocsThatABuilderDoesNotKnow(t *testing.T) {
+	const heredocs = "FROM a\nRUN <<EOF\necho a\nEOF\nCOPY <<EOF /x\nb\nEOF\n"
+	for _, tc := range []struct {
+		dockerfile, err string
+		want            bool
+	}{
+		{heredocs, "dockerfile parse error line 3: unknown instruction: ECHO", true},
+		{heredocs, `Unknown instruction: "ECHO"`, true},
+		{heredocs, `failed to compute cache key: "/<<EOF" not found: not found`, true},
+		{heredocs, "COPY failed: file not found in build context: stat <<EOF: file does not exist", true},
+		{heredocs, "pull access denied", false},
+		{heredocs, `executor failed running [/bin/sh -c cat <<EOF]: exit code: 1`, false},
+		{"FROM a\nECHO a\n", "dockerfile parse error line 2: unknown instruction: ECHO", false},
+		{"", "unknown instruction", false},
+	} {
+		if hint := HintOf([]byte(tc.dockerfile), errors.New(tc.err)); (hint != "") != tc.want {
+			t.Errorf("%q: the hint is %q", tc.err, hint)
+		}
+	}
+}
 
 func TestLineOfStep(t *testing.T) {
 	const one = "ARG A=1\nFROM a\n\nENV X=1\nRUN one \\\n  two\nWORKDIR /x\nCOPY a b\n"

@@ -147,7 +147,7 @@ func (b *buildkitd) failed(ctx context.Context, doing string, req Request, out *
 // Failed returns the error of a build with one of Docker's builders that was not the builder's own
 // fault: of the Dockerfile, a base image, or the registry.
 func Failed(ctx context.Context, doing string, req Request, out *buildkit.Lines, err error) error {
-	e := &environment.Error{Kind: environment.KindBuild}
+	e := &environment.Error{Kind: environment.KindBuild, Hint: buildkit.HintOf(req.Definition.Dockerfile, err)}
 	if out.OfStep() {
 		e.Output = out.Tail()
 	}
