@@ -47,7 +47,7 @@ func (c *conversion) agents(t table) {
 		c.out.add("agents", list(mapping().set("name", agent.Oracle)))
 		return
 	}
-	all, taken := list(), map[string]int{}
+	all, taken := list(), map[string]bool{}
 	for i, item := range items {
 		a := tableOf(t.notes, fmt.Sprintf("agents[%d].", i), item)
 		if converted := c.agent(a, taken); converted != nil {
@@ -58,7 +58,7 @@ func (c *conversion) agents(t table) {
 }
 
 // agent carries one agent over; nil if there is none like it.
-func (c *conversion) agent(a table, taken map[string]int) *node {
+func (c *conversion) agent(a table, taken map[string]bool) *node {
 	name, named := a.scalar("name")
 	if path, ok := a.scalar("import_path"); ok {
 		a.note("import_path", "%s is a class of Python: write install and execute for it, see docs/agents.md", path)
@@ -224,11 +224,13 @@ func (c *conversion) skills(a table, out *node) {
 	}
 }
 
-// unique returns a name that no other agent has.
-func unique(taken map[string]int, name string) string {
-	taken[name]++
-	if n := taken[name]; n > 1 {
-		return fmt.Sprintf("%s-%d", name, n)
+// unique returns name, or name with a number after it that makes it differ from those taken, and
+// takes it.
+func unique(taken map[string]bool, name string) string {
+	free := name
+	for n := 2; taken[free]; n++ {
+		free = fmt.Sprintf("%s-%d", name, n)
 	}
-	return name
+	taken[free] = true
+	return free
 }

@@ -242,7 +242,7 @@ func (c *conversion) verifier(t table) {
 
 // datasets carries the datasets over.
 func (c *conversion) datasets(t table) {
-	all, taken := list(), map[string]int{config.TasksDataset: 1} // which single tasks form
+	all, taken := list(), map[string]bool{config.TasksDataset: t.values["tasks"] != nil} // which single tasks form
 	for i, item := range t.items("datasets") {
 		d := tableOf(t.notes, fmt.Sprintf("datasets[%d].", i), item)
 		out := mapping()

@@ -110,6 +110,29 @@ func TestConvertOddValues(t *testing.T) {
 	}
 }
 
+func TestNamesOfDatasetsDiffer(t *testing.T) {
+	for job, want := range map[string][]string{
+		"agents: [{name: nop}]\ndatasets: [{path: tasks}]\n":                         nil,
+		"agents: [{name: nop}]\ntasks: [{path: a}]\ndatasets: [{path: tasks}]\n":     {"name: tasks-2"},
+		"agents: [{name: nop}]\ndatasets: [{path: a}, {path: x/a-2}, {path: x/a}]\n": {"name: a-3"},
+		"agents: [{name: nop}]\ndatasets: [{path: a}, {path: b/a}, {path: c/a-2}]\n": {"name: a-2", "name: a-2-2"},
+	} {
+		made, err := harborjob.Convert("job.yaml", []byte(job), "/from", "/from")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(string(made.Text)) {
+			if name := strings.TrimSpace(line); strings.HasPrefix(name, "name: ") {
+				got = append(got, name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q in\n%s", job, got, want, made.Text)
+		}
+	}
+}
+
 func FuzzConvert(f *testing.F) {
 	for _, name := range []string{"legacy.yaml", "dump.json"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
