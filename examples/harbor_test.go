@@ -40,7 +40,27 @@ func TestBesideHarbor(t *testing.T) {
 		"agents: [{name: oracle}, {name: nop}]\ndatasets: [{path: %s}]\n", filepath.Join(r.dir, "harbor"), tasks))
 	inContainer(t, r.dir, "harbor==0.26.0", "harbor run --yes --config "+theirJob)
 	r.run(t, "import", "harbor", theirJob, "--output", r.job)
-	compareTrials(t, r, want, outcomesOfHarbor(t, filepath.Join(r.dir, "harbor/beside")))
+	compareTrials(t, r, runBeside(t, r, "docker"), want, outcomesOfHarbor(t, filepath.Join(r.dir, "harbor/beside")))
+}
+
+// TestHarborTasks runs the tasks of testdata/harbor that need one container in sandboxes. They come to
+// the same as with Harbor.
+func TestHarborTasks(t *testing.T) {
+	testenv.Long(t, "runs forty trials")
+	if testenv.ImageArchive() == "" {
+		t.Skip("needs ROLLOUT_TEST_IMAGE_ARCHIVE")
+	}
+	dir := t.TempDir()
+	r := runner{dir: dir, job: filepath.Join(dir, "tasks"), provider: providers["sandbox"], env: providers["sandbox"].prepare(t, dir), binary: build(t)}
+	want := besideTasks(t, "testdata/harbor", r.job)
+	for name := range want {
+		if strings.Contains(name, "services") {
+			if err := os.RemoveAll(filepath.Join(r.job, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	compareTrials(t, r, runBeside(t, r, "sandbox", append(images("sandbox"), "--task-format", "harbor")...), want, nil)
 }
 
 // TestBesideTerminalBench runs the tasks of testdata/terminal-bench with the program of
@@ -74,7 +94,7 @@ func TestBesideTerminalBench(t *testing.T) {
 			theirs[trial.Task+"/"+agent] = trialOutcome{Rewards: rewards, Failed: trial.Failure != "none" && trial.Failure != "unset"}
 		}
 	}
-	compareTrials(t, r, want, theirs)
+	compareTrials(t, r, runBeside(t, r, "docker"), want, theirs)
 }
 
 // besideAgents are the agents that other programs have, too.
@@ -90,24 +110,29 @@ func besideRunner(t *testing.T, job string) runner {
 	return runner{dir: dir, job: filepath.Join(dir, job), provider: provider, env: provider.prepare(t, dir), binary: build(t)}
 }
 
-// compareTrials runs the job and compares its trials with those of another program.
-func compareTrials(t *testing.T, r runner, want map[string]wanted, theirs map[string]trialOutcome) {
+// runBeside runs the job and returns its directory.
+func runBeside(t *testing.T, r runner, provider string, args ...string) string {
 	t.Helper()
-	args := []string{"--min-pass-rate", "0", "--max-failed-trials", "-1", "--env-type", "docker", "--jobs-dir", filepath.Join(r.dir, "jobs")}
+	args = append(args, "--min-pass-rate", "0", "--max-failed-trials", "-1", "--env-type", provider, "--jobs-dir", filepath.Join(r.dir, "jobs"))
 	for _, agent := range besideAgents {
 		args = append(args, "--agent", agent)
 	}
 	job, _ := r.start(t, "beside", args...)
+	return job
+}
+
+// compareTrials compares the trials of a job with what is wanted, and those of another program, if
+// there is one.
+func compareTrials(t *testing.T, r runner, job string, want map[string]wanted, theirs map[string]trialOutcome) {
+	t.Helper()
 	for _, name := range names(t, filepath.Join(r.dir, "tasks")) {
 		for _, agent := range besideAgents {
 			t.Run(name+"/"+agent, func(t *testing.T) {
 				trial := filepath.Join(r.dir, job, agent, "tasks", name+"__1/result.json")
-				theirs, ok := theirs[name+"/"+agent]
-				if !ok {
-					t.Fatal("the other program has no trial of it")
-				}
 				ours := readOutcome(t, trial)
-				same(t, "the outcome, and the other program's", ours, theirs)
+				if theirs != nil {
+					same(t, "the outcome, and the other program's", ours, theirs[name+"/"+agent])
+				}
 				if want, ok := want[name]; ok {
 					same(t, "the rewards", ours.Rewards, some(want.rewards[agent]))
 					same(t, "whether it failed", ours.Failed, slices.Contains(want.Fails, agent))
