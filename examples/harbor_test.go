@@ -43,8 +43,8 @@ func TestBesideHarbor(t *testing.T) {
 	compareTrials(t, r, runBeside(t, r, "docker"), want, outcomesOfHarbor(t, filepath.Join(r.dir, "harbor/beside")))
 }
 
-// TestHarborTasks runs the tasks of testdata/harbor that need one container in sandboxes. They come to
-// the same as with Harbor.
+// TestHarborTasks runs the tasks of testdata/harbor that need one container in sandboxes. They come
+// to the same as with Harbor.
 func TestHarborTasks(t *testing.T) {
 	testenv.Long(t, "runs forty trials")
 	if testenv.ImageArchive() == "" {
@@ -55,12 +55,36 @@ func TestHarborTasks(t *testing.T) {
 	want := besideTasks(t, "testdata/harbor", r.job)
 	for name := range want {
 		if strings.Contains(name, "services") {
-			if err := os.RemoveAll(filepath.Join(r.job, name)); err != nil {
-				t.Fatal(err)
-			}
+			removeTask(t, r.job, name)
 		}
 	}
 	compareTrials(t, r, runBeside(t, r, "sandbox", append(images("sandbox"), "--task-format", "harbor")...), want, nil)
+}
+
+// TestKubernetesHarborTasks runs the tasks of testdata/harbor as pods; for a change only those with
+// services or steps. They come to the same as with Harbor.
+func TestKubernetesHarborTasks(t *testing.T) {
+	k := newKube(t)
+	dir := t.TempDir()
+	r := runner{dir: dir, job: filepath.Join(dir, "tasks"), binary: released(t)}
+	r.env = []string{"KUBECONFIG=" + testenv.Kubeconfig(t)}
+	r.provider.left = func(t *testing.T, _, _ string) []string { return k.trials(t) }
+	want := besideTasks(t, "testdata/harbor", r.job)
+	for name := range want {
+		if testenv.Times(1, 2) == 1 && !strings.Contains(name, "services") && !strings.HasPrefix(name, "steps-") {
+			removeTask(t, r.job, name)
+		}
+		for _, file := range []string{"environment/docker-compose.yaml", "tests/docker-compose.yaml"} {
+			file = filepath.Join(r.job, name, file)
+			if text, err := os.ReadFile(file); err == nil {
+				own := testenv.Registry(t) + "/" + testenv.Image
+				writeText(t, file, strings.ReplaceAll(string(text), testenv.Image, own))
+			}
+		}
+	}
+	job := runBeside(t, r, "kubernetes", "--task-format", "harbor", "--set", "environment.provider_config.namespace="+k.namespace,
+		"--set", "environment.provider_config.registry="+k.registry, "--set", "environment.provider_config.builder=docker")
+	compareTrials(t, r, job, want, nil)
 }
 
 // TestBesideTerminalBench runs the tasks of testdata/terminal-bench with the program of
@@ -181,6 +205,13 @@ func besideTasks(t *testing.T, from, dir string) map[string]wanted {
 		all[name] = wantedOf(t, comes)
 	}
 	return all
+}
+
+func removeTask(t *testing.T, tasks, name string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(tasks, name)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // some returns nil for no rewards.
