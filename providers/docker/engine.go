@@ -158,6 +158,12 @@ func (p *Provider) Reachable(ctx context.Context) error {
 	}
 }
 
+// onceKey is the key of a context whose requests take a 404 or 409 for the answer.
+type onceKey struct{}
+
+// askOnce returns a context for questions about containers that may well be gone.
+func askOnce(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
+
 // containerPaths matches the API paths of our own containers and execs. A 404
 // there is rare: somebody removed them.
 var containerPaths = regexp.MustCompile(`/(containers|exec)/[0-9a-f]{64}/(json|archive)$`)
@@ -168,7 +174,7 @@ func mayRetry(req *http.Request, status int) bool {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	case http.StatusNotFound, http.StatusConflict:
-		return containerPaths.MatchString(req.URL.Path)
+		return containerPaths.MatchString(req.URL.Path) && req.Context().Value(onceKey{}) == nil
 	}
 	return false
 }
