@@ -154,7 +154,7 @@ divide() {
         fi
         ;;
       *)
-        if [ -z "${ROLLOUT_TEST_FULL:-}" ] && grep -qxF -- "$package" "$2"; then
+        if grep -qxF -- "$package" "$2"; then
           pure+=("$package")
         else
           race+=("$package")

@@ -43,9 +43,9 @@ func TestTheLastLineNamesTheUnfinishedPart(t *testing.T) {
 }
 
 // library runs a script with the functions of .ci/lib.sh, and returns its output.
-func library(t *testing.T, script string, env ...string) string {
+func library(t *testing.T, script string) string {
 	t.Helper()
-	out, err := scripted(t, "../../..", ". .ci/lib.sh\ntrap 'rm -rf \"$work\"' EXIT\n"+script, append(env, "ROLLOUT_CI_CACHE="+t.TempDir())...)
+	out, err := scripted(t, "../../..", ". .ci/lib.sh\ntrap 'rm -rf \"$work\"' EXIT\n"+script, "ROLLOUT_CI_CACHE="+t.TempDir())
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -84,13 +84,9 @@ for name in machine computes plain; do
 done
 divide "$work/machine" "$work/pure" < <(printf '%s\n' ./{a,b,c}/{machine,computes,plain})
 echo "race ${race[*]}"; echo "pure ${pure[*]}"; echo "others ${others[*]}"; echo "cached ${cached[*]}"`
-	for _, tc := range []struct{ full, want string }{
-		{"", "race ./a/machine ./a/plain\npure ./a/computes\nothers ./b/machine\ncached ./b/computes ./b/plain\n"},
-		{"1", "race ./a/machine ./a/computes ./a/plain\npure \nothers ./b/machine\ncached ./b/computes ./b/plain\n"},
-	} {
-		if out := library(t, script, "ROLLOUT_TEST_FULL="+tc.full); out != tc.want {
-			t.Errorf("with ROLLOUT_TEST_FULL=%q, they are %q, want %q", tc.full, out, tc.want)
-		}
+	const want = "race ./a/machine ./a/plain\npure ./a/computes\nothers ./b/machine\ncached ./b/computes ./b/plain\n"
+	if out := library(t, script); out != want {
+		t.Errorf("they are %q, want %q", out, want)
 	}
 }
 
