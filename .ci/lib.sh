@@ -94,8 +94,8 @@ await() {
 queued=()
 queue() { queued+=("$1" "$2" "${3:-}"); }
 
-# work_off N NAME...: runs what is queued, in this order and at most N at a time, and awaits each as soon as it ends. The names are
-# of what goes on anyway and does not count.
+# work_off N NAME...: runs what is queued, in this order and at most N at a time, and awaits each as soon as it ends. What is
+# named does not count: it goes on anyway, or begins however many run.
 work_off() {
   local most=$1 name count n begun
   shift
@@ -109,7 +109,10 @@ work_off() {
       fi
     done
     begun=''
-    for ((n = 0; n < ${#queued[@]} && count < most; n += 3)); do
+    for ((n = 0; n < ${#queued[@]}; n += 3)); do
+      if [ "$count" -ge "$most" ] && [[ " $* " != *" ${queued[n]} "* ]]; then
+        continue
+      fi
       if [ -z "${queued[n + 2]}" ] || [ -e "$work/passed/${queued[n + 2]}" ]; then
         begin "${queued[n]}" "${queued[n + 1]}"
         queued=("${queued[@]:0:n}" "${queued[@]:n+3}")

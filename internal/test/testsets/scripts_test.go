@@ -125,6 +125,15 @@ find "$work/took" -type f | wc -l`
 	if out := library(t, script); out != "second\nfirst\nthird\n3\n3\n" {
 		t.Errorf("it prints %q", out)
 	}
+	const beside = `waits() { until [ -e "$work/done" ]; do sleep 0.01; done; echo waits >> "$work/order"; }
+free() { : > "$work/done"; echo free >> "$work/order"; }
+queue 'one' waits
+queue 'another' free
+work_off 1 'another' > "$work/printed"
+cat "$work/order"`
+	if out := library(t, beside); out != "free\nwaits\n" {
+		t.Errorf("beside as many as may run, it prints %q", out)
+	}
 	out, err := scripted(t, "../../..", `. .ci/lib.sh
 trap 'rm -rf "$work"' EXIT
 breaks() { false; }
