@@ -235,7 +235,8 @@ func wantedOf(t *testing.T, text string) wanted {
 }
 
 // inContainer installs a package of PyPI in a container that may use the engine and dir, and runs a
-// script there.
+// script there. Both programs remove the images of a task's services in the end: the one that other
+// tests use stays because a container of it exists.
 func inContainer(t *testing.T, dir, requirement, script string) {
 	t.Helper()
 	trusted(t, dir)
@@ -250,6 +251,15 @@ python3 -m venv /installed
 /installed/bin/pip install --quiet --disable-pip-version-check "$2"
 PATH=/installed/bin:$PATH
 `+script)
+	keeps, err := exec.CommandContext(t.Context(), "docker", "create", testenv.Image).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, keeps)
+	}
+	defer func() {
+		if err := exec.Command("docker", "rm", strings.TrimSpace(string(keeps))).Run(); err != nil {
+			t.Error(err)
+		}
+	}()
 	cmd := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network", "host", "-v", "/var/run/docker.sock:/var/run/docker.sock", "-v", dir+":"+dir, "-w", dir,
 		"-e", "DEBIAN_FRONTEND=noninteractive", "-e", "PIP_CERT=/etc/ssl/certs/ca-certificates.crt", "-e", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
 		"debian:trixie", "bash", file, dir, requirement)

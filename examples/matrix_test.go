@@ -3,6 +3,7 @@ package examples
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -32,7 +33,7 @@ var matrixRows = []struct {
 }
 
 // matrix lists the behaviour of agents and Rollout's classification, for each of matrixRows in
-// order (of some, one of several), as observed with the versions of the presets on 2026-11-23 and,
+// order (of some, one of several patterns of path.Match), as observed with the versions of the presets on 2026-11-23 and,
 // for claude-code and opencode, on 2026-11-24.
 var matrix = map[string][]string{
 	"claude-code": {
@@ -44,7 +45,7 @@ var matrix = map[string][]string{
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, context_length",
 		"many calls, agent_execution_timeout",
-		"1 calls, 0 turns, reward 0 | 5 calls, 0 turns, reward 0 | many calls, agent_execution_timeout", // depends on how much of the answer it has read
+		"* calls, 0 turns, reward 0 | many calls, agent_execution_timeout", // depends on how much of the answer it has read
 		"many calls, agent_execution_timeout",
 		"3 calls, 2 turns, reward 1",
 		"2 calls, 2 turns, reward 0",
@@ -149,6 +150,14 @@ var matrix = map[string][]string{
 	},
 }
 
+// isOneOf reports whether one of the patterns, which " | " separates, matches the text.
+func isOneOf(patterns, text string) bool {
+	return slices.ContainsFunc(strings.Split(patterns, " | "), func(pattern string) bool {
+		ok, err := path.Match(pattern, text)
+		return ok && err == nil
+	})
+}
+
 // describe summarizes the result of a trial. The number of calls of an agent that retries until its
 // timeout depends on the machine.
 func describe(got agentTrial) string {
@@ -218,7 +227,7 @@ func TestAgentsMatrix(t *testing.T) {
 			for i, row := range matrixRows {
 				t.Run(row.name, func(t *testing.T) {
 					got, _ := trials(t, row.name)
-					if i >= len(want) || !slices.Contains(strings.Split(want[i], " | "), describe(got)) {
+					if i >= len(want) || !isOneOf(want[i], describe(got)) {
 						t.Errorf("got %q of %+v with the error %+v", describe(got), got.Usage, got.Error)
 						if i < len(want) {
 							t.Errorf("want %q", want[i])
