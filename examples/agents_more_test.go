@@ -218,12 +218,12 @@ npm --version
 		}
 	}
 	const own = "preset: claude-code, model: rehearsal, budget: {max_turns: 20}, files: ["
-	replaceIn(t, r.job, own, "install: bash /image.sh && bash /preset.sh, "+own+"{source: image.sh, target: /image.sh}, {source: preset.sh, target: /preset.sh}, ")
+	replaceIn(t, r.job, own, "install: bash /image.sh && bash /preset.sh, cache_install: false, "+own+"{source: image.sh, target: /image.sh}, {source: preset.sh, target: /preset.sh}, ")
 	got, dir := r.trials(t, "npm", []string{"claude-code"})(t, "claude-code")
 	if got.Error != nil || got.Reward == nil || *got.Reward != 1 {
 		t.Fatalf("got %+v with the error %+v, want reward 1", got, got.Error)
 	}
-	if said, err := os.ReadFile(filepath.Join(dir, "setup/stdout.txt")); err == nil && !strings.HasPrefix(string(said), "12.2.0\n") { // none if it was kept
+	if said := read(t, filepath.Join(dir, "setup/stdout.txt")); !strings.HasPrefix(said, "12.2.0\n") {
 		t.Errorf("it was installed with npm %.20q", said)
 	}
 }
