@@ -2,12 +2,14 @@ package examples
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.yaml.in/yaml/v3"
@@ -149,7 +151,11 @@ func runBeside(t *testing.T, r runner, provider string, args ...string) string {
 // there is one.
 func compareTrials(t *testing.T, r runner, job string, want map[string]wanted, theirs map[string]trialOutcome) {
 	t.Helper()
-	for _, name := range names(t, filepath.Join(r.dir, "tasks")) {
+	tasks := names(t, filepath.Join(r.dir, "tasks"))
+	if len(tasks) == 0 {
+		t.Fatal("there are no tasks")
+	}
+	for _, name := range tasks {
 		for _, agent := range besideAgents {
 			t.Run(name+"/"+agent, func(t *testing.T) {
 				trial := filepath.Join(r.dir, job, agent, "tasks", name+"__1/result.json")
@@ -160,6 +166,7 @@ func compareTrials(t *testing.T, r runner, job string, want map[string]wanted, t
 				if want, ok := want[name]; ok {
 					same(t, "the rewards", ours.Rewards, some(want.rewards[agent]))
 					same(t, "whether it failed", ours.Failed, slices.Contains(want.Fails, agent))
+					same(t, "the steps", describeSteps(ours.Steps), want.Steps[agent])
 				}
 				if t.Failed() {
 					t.Logf("%s", read(t, trial))
@@ -169,11 +176,28 @@ func compareTrials(t *testing.T, r runner, job string, want map[string]wanted, t
 	}
 }
 
-// wanted is what a task of testdata/harbor comes to: the rewards of each agent, and the agents
-// whose trials have an error.
+// wanted is what a task of testdata/harbor comes to: the rewards and steps (see describeSteps) of
+// each agent, and the agents whose trials have an error.
 type wanted struct {
 	Fails   []string
+	Steps   map[string]string
 	rewards map[string]map[string]float64
+}
+
+// describeSteps returns "first reward=1 style=0.5, second failed".
+func describeSteps(steps []stepOutcome) string {
+	var all []string
+	for _, s := range steps {
+		text := s.Name
+		for _, name := range slices.Sorted(maps.Keys(s.Rewards)) {
+			text += fmt.Sprintf(" %s=%v", name, s.Rewards[name])
+		}
+		if s.Failed {
+			text += " failed"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
 }
 
 // besideTasks writes the tasks of a directory of archives to another directory, and returns what
@@ -227,11 +251,12 @@ func wantedOf(t *testing.T, text string) wanted {
 	var read struct {
 		Oracle, Nop map[string]float64
 		Fails       []string
+		Steps       map[string]string
 	}
 	if err := yaml.Unmarshal([]byte(text), &read); err != nil {
 		t.Fatal(err)
 	}
-	return wanted{read.Fails, map[string]map[string]float64{"oracle": read.Oracle, "nop": read.Nop}}
+	return wanted{read.Fails, read.Steps, map[string]map[string]float64{"oracle": read.Oracle, "nop": read.Nop}}
 }
 
 // inContainer installs a package of PyPI in a container that may use the engine and dir, and runs a
@@ -251,16 +276,17 @@ python3 -m venv /installed
 /installed/bin/pip install --quiet --disable-pip-version-check "$2"
 PATH=/installed/bin:$PATH
 `+script)
-	keeps, err := exec.CommandContext(t.Context(), "docker", "create", testenv.Image).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, keeps)
+	name := fmt.Sprintf("rollout-beside-%d", time.Now().UnixNano())
+	keeps := name + "-image"
+	if output, err := exec.CommandContext(t.Context(), "docker", "create", "--name", keeps, testenv.Image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
-	defer func() {
-		if err := exec.Command("docker", "rm", strings.TrimSpace(string(keeps))).Run(); err != nil {
-			t.Error(err)
+	t.Cleanup(func() {
+		if output, err := exec.Command("docker", "rm", "--force", name, keeps).CombinedOutput(); err != nil && !strings.Contains(string(output), "No such container") {
+			t.Errorf("%v: %s", err, output)
 		}
-	}()
-	cmd := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network", "host", "-v", "/var/run/docker.sock:/var/run/docker.sock", "-v", dir+":"+dir, "-w", dir,
+	})
+	cmd := exec.CommandContext(t.Context(), "docker", "run", "--name", name, "--network", "host", "-v", "/var/run/docker.sock:/var/run/docker.sock", "-v", dir+":"+dir, "-w", dir,
 		"-e", "DEBIAN_FRONTEND=noninteractive", "-e", "PIP_CERT=/etc/ssl/certs/ca-certificates.crt", "-e", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
 		"debian:trixie", "bash", file, dir, requirement)
 	output, err := cmd.CombinedOutput()

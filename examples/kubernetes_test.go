@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -83,9 +82,7 @@ func newKube(t *testing.T) *kube {
 	kubeconfig, registry := testenv.Kubeconfig(t), testenv.Registry(t)
 	testenv.NeedDocker(t)
 	testenv.NeedGit(t)
-	k := &kube{namespace: fmt.Sprintf("rollout-example-%d", os.Getpid())}
-	k.registry = registry + "/" + k.namespace
-	k.action = k.registry + "/rollout-action:test"
+	k := &kube{}
 	var err error
 	if k.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		t.Fatal(err)
@@ -93,10 +90,13 @@ func newKube(t *testing.T) *kube {
 	if k.Clientset, err = kubernetes.NewForConfig(k.config); err != nil {
 		t.Fatal(err)
 	}
-	_, err = k.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.namespace}}, metav1.CreateOptions{})
-	if err != nil {
+	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "rollout-example-"}} // one that is deleted keeps its name for a while
+	if own, err = k.CoreV1().Namespaces().Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	k.namespace = own.Name
+	k.registry = registry + "/" + k.namespace
+	k.action = k.registry + "/rollout-action:test"
 	t.Cleanup(func() {
 		if err := k.CoreV1().Namespaces().Delete(context.Background(), k.namespace, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)

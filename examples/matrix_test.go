@@ -33,8 +33,8 @@ var matrixRows = []struct {
 }
 
 // matrix lists the behaviour of agents and Rollout's classification, for each of matrixRows in
-// order (of some, one of several patterns of path.Match), as observed with the versions of the presets on 2026-11-23 and,
-// for claude-code and opencode, on 2026-11-24.
+// order (of some, one of several patterns of path.Match), as observed with the versions of the
+// presets on 2026-11-23 and, for claude-code and opencode, on 2026-11-24.
 var matrix = map[string][]string{
 	"claude-code": {
 		"6 calls, 0 turns, model_failed",

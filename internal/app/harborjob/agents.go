@@ -8,6 +8,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/api"
 )
@@ -47,7 +48,7 @@ func (c *conversion) agents(t table) {
 		c.out.add("agents", list(mapping().set("name", agent.Oracle)))
 		return
 	}
-	all, taken := list(), map[string]bool{}
+	all, taken := list(), names{}
 	for i, item := range items {
 		a := tableOf(t.notes, fmt.Sprintf("agents[%d].", i), item)
 		if converted := c.agent(a, taken); converted != nil {
@@ -58,7 +59,7 @@ func (c *conversion) agents(t table) {
 }
 
 // agent carries one agent over; nil if there is none like it.
-func (c *conversion) agent(a table, taken map[string]bool) *node {
+func (c *conversion) agent(a table, taken names) *node {
 	name, named := a.scalar("name")
 	if path, ok := a.scalar("import_path"); ok {
 		a.note("import_path", "%s is a class of Python: write install and execute for it, see docs/agents.md", path)
@@ -69,7 +70,7 @@ func (c *conversion) agent(a table, taken map[string]bool) *node {
 	}
 	out := mapping()
 	if name == agent.Oracle || name == agent.Nop {
-		out.set("name", unique(taken, name))
+		out.set("name", taken.unique(name))
 		a.drop("model_name", name+" asks no model")
 		c.restOfAgent(a)
 		return out
@@ -87,7 +88,7 @@ func (c *conversion) agent(a table, taken map[string]bool) *node {
 		a.note("name", "there is no preset for %s: write install and execute for it, see docs/agents.md", name)
 		return nil
 	}
-	out.set("name", unique(taken, preset)).set("preset", preset)
+	out.set("name", taken.unique(preset)).set("preset", preset)
 	kwargs := a.table("kwargs")
 	if version, ok := kwargs.scalar("version"); ok {
 		out.set("version", version)
@@ -224,13 +225,20 @@ func (c *conversion) skills(a table, out *node) {
 	}
 }
 
+// names knows the names that are taken, by the slug in which they have to differ: the first number
+// that may be free after each.
+type names map[string]int
+
+func (n names) take(name string) { n[result.Slug(name)] = 2 }
+
 // unique returns name, or name with a number after it that makes it differ from those taken, and
 // takes it.
-func unique(taken map[string]bool, name string) string {
+func (n names) unique(name string) string {
 	free := name
-	for n := 2; taken[free]; n++ {
-		free = fmt.Sprintf("%s-%d", name, n)
+	for number := n[result.Slug(name)]; n[result.Slug(free)] > 0; number++ {
+		free = fmt.Sprintf("%s-%d", name, number)
+		n[result.Slug(name)] = number + 1
 	}
-	taken[free] = true
+	n.take(free)
 	return free
 }

@@ -44,8 +44,7 @@ func Convert(name string, text []byte, from, into string) (Converted, error) {
 	c.environment(t.table("environment"))
 	c.verifier(t.table("verifier"))
 	c.agents(t)
-	c.datasets(t)
-	c.tasks(t)
+	c.datasets(t, c.tasks(t))
 	t.drop(trialConfigs, "Harbor reads no list of single trials any more: name their tasks in tasks, and their agents in agents")
 	t.end()
 	slices.SortStableFunc(c.notes, func(a, b Note) int { return a.Line - b.Line })
@@ -240,10 +239,18 @@ func (c *conversion) verifier(t table) {
 	}
 }
 
-// datasets carries the datasets over.
-func (c *conversion) datasets(t table) {
-	all, taken := list(), map[string]bool{config.TasksDataset: t.values["tasks"] != nil} // which single tasks form
-	for i, item := range t.items("datasets") {
+// datasets carries the datasets over. Single tasks form one, too.
+func (c *conversion) datasets(t table, single bool) {
+	all, taken, items := list(), names{}, t.items("datasets")
+	if single {
+		taken.take(config.TasksDataset)
+	}
+	for _, item := range items { // the name of a registry's dataset stays
+		if d := tableOf(t.notes, "", item); d.values["path"] == nil && d.get("name") != "" {
+			taken.take(d.get("name"))
+		}
+	}
+	for i, item := range items {
 		d := tableOf(t.notes, fmt.Sprintf("datasets[%d].", i), item)
 		out := mapping()
 		at, local := d.scalar("path")
@@ -255,7 +262,7 @@ func (c *conversion) datasets(t table) {
 		case local:
 			out.set("path", c.path(at))
 			base := path.Base(c.path(at))
-			if as := unique(taken, base); as != base { // names of datasets differ
+			if as := taken.unique(base); as != base { // names of datasets differ
 				out.set("name", as)
 			}
 		case !named:
@@ -318,8 +325,8 @@ func (c *conversion) registry(d table, out *node, name string) {
 	}
 }
 
-// tasks carries single tasks over.
-func (c *conversion) tasks(t table) {
+// tasks carries single tasks over, and reports whether there are any.
+func (c *conversion) tasks(t table) bool {
 	all := &yaml.Node{Kind: yaml.SequenceNode}
 	for i, item := range t.items("tasks") {
 		one := tableOf(t.notes, fmt.Sprintf("tasks[%d].", i), item)
@@ -341,6 +348,7 @@ func (c *conversion) tasks(t table) {
 	if len(all.Content) > 0 {
 		c.out.add("tasks", all).set("tasks_format", string(config.FormatHarbor))
 	}
+	return len(all.Content) > 0
 }
 
 // dropAll drops all keys.

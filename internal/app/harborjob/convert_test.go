@@ -2,6 +2,7 @@ package harborjob_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,10 +113,13 @@ func TestConvertOddValues(t *testing.T) {
 
 func TestNamesOfDatasetsDiffer(t *testing.T) {
 	for job, want := range map[string][]string{
-		"agents: [{name: nop}]\ndatasets: [{path: tasks}]\n":                         nil,
-		"agents: [{name: nop}]\ntasks: [{path: a}]\ndatasets: [{path: tasks}]\n":     {"name: tasks-2"},
-		"agents: [{name: nop}]\ndatasets: [{path: a}, {path: x/a-2}, {path: x/a}]\n": {"name: a-3"},
-		"agents: [{name: nop}]\ndatasets: [{path: a}, {path: b/a}, {path: c/a-2}]\n": {"name: a-2", "name: a-2-2"},
+		"agents: [{name: nop}]\ndatasets: [{path: tasks}]\n":                                        nil,
+		"agents: [{name: nop}]\ntasks: [{path: a}]\ndatasets: [{path: tasks}]\n":                    {"name: tasks-2"},
+		"agents: [{name: nop}]\ndatasets: [{path: a}, {path: x/a-2}, {path: x/a}]\n":                {"name: a-3"},
+		"agents: [{name: nop}]\ndatasets: [{path: a}, {path: b/a}, {path: c/a-2}]\n":                {"name: a-2", "name: a-2-2"},
+		"agents: [{name: nop}]\ntasks: []\ndatasets: [{path: tasks}]\n":                             nil,
+		"agents: [{name: nop}]\ndatasets: [{path: x/a}, {name: a, registry_path: registry.json}]\n": {"name: a-2", "name: a"},
+		"agents: [{name: nop}]\ndatasets: [{path: 'a:b'}, {path: a-b}]\n":                           {"name: a-b-2"},
 	} {
 		made, err := harborjob.Convert("job.yaml", []byte(job), "/from", "/from")
 		if err != nil {
@@ -144,4 +148,16 @@ func FuzzConvert(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		_, _ = harborjob.Convert("job.yaml", text, "/from", "/into") // it does not panic
 	})
+}
+
+// A name that many datasets have would cost the square of their number.
+func TestManyDatasetsOfOneName(t *testing.T) {
+	const many = 20_000
+	made, err := harborjob.Convert("job.yaml", []byte("agents: [{name: nop}]\ndatasets:\n"+strings.Repeat("- path: a\n", many)), "/from", "/from")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := fmt.Sprintf("name: a-%d\n", many); !strings.Contains(string(made.Text), last) {
+		t.Errorf("no dataset has %q", last)
+	}
 }

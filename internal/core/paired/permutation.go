@@ -233,7 +233,7 @@ func (c *convolution) distribution() []float64 {
 			for _, p := range points {
 				to := next[p.drop/c.step:][:filled+1]
 				for i, before := range now[:filled+1] {
-					to[i] += before * p.probability
+					to[i] += float64(before * p.probability) // rounded, so that no machine adds in the same step
 				}
 			}
 			now, next = next, now
@@ -252,7 +252,7 @@ func addEither(sums []float64, filled int64, points []point) {
 	}
 	grown := sums[int64(len(sums))-filled-1:]
 	for i := filled; i >= 0; i-- {
-		grown[i] = grown[i]*none + sums[i]*some
+		grown[i] = float64(grown[i]*none) + float64(sums[i]*some)
 	}
 	for i := range min(filled+1, int64(len(sums))-filled-1) {
 		sums[i] *= none

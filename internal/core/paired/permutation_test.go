@@ -144,7 +144,7 @@ func TestDistributionInPlace(t *testing.T) {
 			sums := make([]float64, int64(len(want))+largestDrop(points)/c.step)
 			for _, p := range points {
 				for i, before := range want {
-					sums[int64(i)+p.drop/c.step] += before * p.probability
+					sums[int64(i)+p.drop/c.step] += float64(before * p.probability)
 				}
 			}
 			want = sums

@@ -22,10 +22,10 @@ const (
 // checkFiles finds the problems with a task's files, except task.toml.
 //
 // It walks tests/ and solution/ as they are copied into environments. It leaves environment/ to the
-// provider that builds the image, which may ignore parts of it.
-func checkFiles(t *Task, p *problems) {
-	// If task.toml could not be read, it may have named an image.
-	if t.Config.Environment.DockerImage == "" && p.list.Err() == nil {
+// provider that builds the image, which may ignore parts of it. If task.toml could not be read, it
+// may have named an image, and steps.
+func checkFiles(t *Task, p *problems, unread bool) {
+	if t.Config.Environment.DockerImage == "" && !unread {
 		p.wantDirectory(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
 	}
 	steps, _ := fs.Glob(t.FS, stepsDir+"/*/"+instructionFile)
@@ -33,8 +33,7 @@ func checkFiles(t *Task, p *problems) {
 	case len(t.Config.Steps) > 0:
 		p.checkSteps(t)
 		p.checkOptional(t.copied(), testsDir)
-	case len(steps) > 0 && p.list.Err() != nil:
-		// If task.toml could not be read, it may have named these steps, which have their own.
+	case len(steps) > 0 && unread: // they have their own instructions and tests
 	default:
 		if len(steps) > 0 {
 			p.warn(steps[0], "has no effect", "name the steps in "+configFile+": [[steps]]")

@@ -84,8 +84,9 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		t.loadBench(p, l.Options)
 	} else {
 		t.Config, t.variables = loadConfig(t.FS, p, l.Options)
+		unread := p.list.Err() != nil
 		t.loadServices(p)
-		checkFiles(t, p)
+		checkFiles(t, p, unread)
 	}
 	t.has = map[string]bool{solutionScript: taskdir.IsFile(t.copied(), solutionScript)}
 	for _, name := range []string{dockerfile, testsDockerfile, testsCompose} {

@@ -131,6 +131,16 @@ func TestLoadReportsProblemsWithFiles(t *testing.T) {
 			writeFile(t, in(dir, "steps/build/instruction.md"), "Build it.")
 			writeFile(t, in(dir, "task.toml"), "[verifier]\n[verifier]\n")
 		}, []string{`task.toml:2:2: table verifier already exists`}},
+		{"a directory of steps that task.toml does not name hides nothing", func(t *testing.T, dir string) {
+			replace(t, dir, directory)
+			writeFile(t, in(dir, "task.toml"), "version = \"1.0\"\n")
+			writeFile(t, in(dir, "steps/build/instruction.md"), "Build it.")
+		}, []string{
+			`environment: is missing (add environment/Dockerfile, or set docker_image in task.toml)`,
+			`instruction.md: is missing (it is the agent's instruction)`,
+			`steps/build/instruction.md: warning: has no effect (name the steps in task.toml: [[steps]])`,
+			`tests: is missing (it holds test.sh, the script that writes the reward)`,
+		}},
 		{"with an image, environment is not needed", func(t *testing.T, dir string) {
 			must(t, os.RemoveAll(in(dir, "environment")))
 			writeFile(t, in(dir, "task.toml"), "version = \"1.0\"\nenvironment.docker_image = \"debian:bookworm\"")

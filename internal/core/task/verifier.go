@@ -124,7 +124,7 @@ func (t *Task) Apart(fresh bool) (apart *Task, bundled bool) {
 		if level.image != "" || t.hasFile(t.FS, level.tests+"/"+dockerfileName) || t.hasFile(t.FS, level.tests+"/"+compose.Name) {
 			*image, bundled = level.image, true
 			apart.imageOf, apart.imageDir, apart.services = nil, level.tests, nil
-			if level.tests == testsDir {
+			if level.tests == testsDir { // a step's file is refused
 				apart.services = t.testsServices
 			}
 			break

@@ -112,8 +112,8 @@ table`)
 
 // A part that needs another one's work begins after it. Until then, the queue goes on with others.
 func TestAQueuedPartWaitsForAnother(t *testing.T) {
-	const script = `first() { until [ -e "$work/second" ]; do sleep 0.01; done; echo first >> "$work/order"; }
-second() { : > "$work/second"; echo second >> "$work/order"; }
+	const script = `first() { for n in {1..6000}; do [ ! -e "$work/second" ] || break; sleep 0.01; done; echo first >> "$work/order"; }
+second() { echo second >> "$work/order"; : > "$work/second"; }
 third() { [ -e "$work/passed/the first" ] && echo third >> "$work/order"; }
 begin 'the first' first
 queue 'the third' third 'the first'
@@ -125,11 +125,12 @@ find "$work/took" -type f | wc -l`
 	if out := library(t, script); out != "second\nfirst\nthird\n3\n3\n" {
 		t.Errorf("it prints %q", out)
 	}
-	const beside = `waits() { until [ -e "$work/done" ]; do sleep 0.01; done; echo waits >> "$work/order"; }
-free() { : > "$work/done"; echo free >> "$work/order"; }
+	const beside = `waits() { for n in {1..6000}; do [ ! -e "$work/done" ] || break; sleep 0.01; done; echo waits >> "$work/order"; }
+free() { echo free >> "$work/order"; : > "$work/done"; }
 queue 'one' waits
 queue 'another' free
 work_off 1 'another' > "$work/printed"
+await "${!running[@]}" > "$work/printed"
 cat "$work/order"`
 	if out := library(t, beside); out != "free\nwaits\n" {
 		t.Errorf("beside as many as may run, it prints %q", out)

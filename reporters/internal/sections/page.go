@@ -76,14 +76,14 @@ func Fit(in report.Input, limit int, details []Detail, render func(*Page) string
 }
 
 func (p *Page) fit(limit int, details []Detail, render func(*Page) string) string {
-	tooMany := 0
+	rows, tooMany := max(len(p.cases), len(p.moved), len(p.other)), 0
 	for _, d := range details {
 		p.detail = d
 		text := render(p)
 		if len(text) <= limit {
 			return p.fill(text, tooMany, limit, render)
 		}
-		tooMany = min(d.Rows, len(p.cases))
+		tooMany = min(d.Rows, rows+1) // the next level may have fewer columns, too
 	}
 	if title := p.Title(); len(title) <= limit {
 		return title
