@@ -3,6 +3,7 @@ package docker
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -17,6 +18,6 @@ func (e *containerEnv) lastLogs(ctx context.Context) string {
 	}
 	defer logs.Close()
 	var text bytes.Buffer
-	_, _ = stdcopy.StdCopy(&text, &text, logs)
+	_, _ = stdcopy.StdCopy(&text, &text, io.LimitReader(logs, maxServiceLog)) // a line may have any length
 	return strings.TrimSpace(strings.ToValidUTF8(text.String(), "\uFFFD"))
 }

@@ -270,6 +270,27 @@ func TestServicesListen(t *testing.T) {
 	}
 }
 
+// The program that prints the table of connections is the image's, which may be hostile.
+func TestTheTableOfConnectionsIsBounded(t *testing.T) {
+	web := inDefault("web")
+	web.Ports = []string{"80/tcp"}
+	New(services(web), nil, nil).awaitPorts(t.Context(), flood{t})
+}
+
+// flood prints more than is kept, and then that it listens on the port 80.
+type flood struct{ t *testing.T }
+
+func (f flood) Run(_ context.Context, of podinit.Run) (int, error) {
+	for range 64 {
+		_, _ = of.Output.Write(bytes.Repeat([]byte("x"), 1<<20))
+	}
+	_, _ = io.WriteString(of.Output, "\n0: 00000000:0050 00000000:0000 0A\n")
+	if kept := len(of.Output.(fmt.Stringer).String()); kept > 2<<20 {
+		f.t.Errorf("%d bytes are kept", kept)
+	}
+	return 0, nil
+}
+
 func TestServicesThatFailAreNamed(t *testing.T) {
 	ends, ill, unchecked, missing, again := inDefault("db"), inDefault("db"), inDefault("db"), inDefault("db"), inDefault("db")
 	ends.Entrypoint = []string{"exit", "7"}

@@ -1,7 +1,6 @@
 package podservices
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -11,12 +10,16 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // listenTime bounds the wait for services to listen: their description may name ports that they
 // never open.
 const listenTime = 5 * time.Second
+
+// maxTable bounds what is read of a table of connections, whose lines have 150 bytes.
+const maxTable = 1 << 20
 
 // awaitPorts waits until services that have no health check listen on the TCP ports that their
 // description names. On docker, a container takes about a second to start, so those who wrote such
@@ -29,8 +32,8 @@ func (g *Group) awaitPorts(ctx context.Context, main Guest) {
 		if len(missing) == 0 {
 			return
 		}
-		var table bytes.Buffer // the containers of a pod share one network
-		if _, err := main.Run(ctx, podinit.Run{Args: []string{"cat", "/proc/net/tcp", "/proc/net/tcp6"}, Output: &table}); err != nil {
+		table := &excerpt.Ends{Size: maxTable} // the containers of a pod share one network, and cat is the image's
+		if _, err := main.Run(ctx, podinit.Run{Args: []string{"cat", "/proc/net/tcp", "/proc/net/tcp6"}, Output: table}); err != nil {
 			return
 		}
 		for _, port := range listening(table.String()) {
