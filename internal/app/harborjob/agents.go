@@ -70,7 +70,12 @@ func (c *conversion) agent(a table, taken names) *node {
 	}
 	out := mapping()
 	if name == agent.Oracle || name == agent.Nop {
-		out.set("name", taken.unique(name))
+		if taken.has(name) { // it has no other name
+			a.note("name", "there is one %s already: n_attempts repeats trials", name)
+			return nil
+		}
+		taken.take(name)
+		out.set("name", name)
 		a.drop("model_name", name+" asks no model")
 		c.restOfAgent(a)
 		return out
@@ -229,13 +234,15 @@ func (c *conversion) skills(a table, out *node) {
 // that may be free after each.
 type names map[string]int
 
+func (n names) has(name string) bool { return n[result.Slug(name)] > 0 }
+
 func (n names) take(name string) { n[result.Slug(name)] = 2 }
 
 // unique returns name, or name with a number after it that makes it differ from those taken, and
 // takes it.
 func (n names) unique(name string) string {
 	free := name
-	for number := n[result.Slug(name)]; n[result.Slug(free)] > 0; number++ {
+	for number := n[result.Slug(name)]; n.has(free); number++ {
 		free = fmt.Sprintf("%s-%d", name, number)
 		n[result.Slug(name)] = number + 1
 	}

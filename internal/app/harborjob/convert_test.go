@@ -150,6 +150,18 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
+// The oracle and nop have no other names, so each is an agent once.
+func TestAnAgentWithoutAnotherNameIsThereOnce(t *testing.T) {
+	made, err := harborjob.Convert("job.yaml", []byte("agents: [{name: oracle}, {name: nop}, {name: oracle}, {}]\ndatasets: [{path: a}]\n"), "/from", "/from")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(made.Text)
+	if strings.Count(text, "- name: ") != 2 || strings.Count(text, "there is one oracle already: n_attempts repeats trials") != 2 {
+		t.Errorf("the job is\n%s", text)
+	}
+}
+
 // A name that many datasets have would cost the square of their number.
 func TestManyDatasetsOfOneName(t *testing.T) {
 	const many = 20_000
