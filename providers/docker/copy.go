@@ -59,8 +59,14 @@ func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts envir
 	}
 	defer archive.Close()
 	out, err := environment.Extract(archive, dst, path.Base(src), opts)
+	doing := "copy " + src + " out of the container"
+	if errors.Is(err, environment.ErrCutArchive) { // the reason is what is copied, if the container is there
+		if state, lost := e.p.api.ContainerInspect(ctx, e.id); lost == nil && state.State != nil && state.State.Running {
+			return out, wrapped(environment.KindCopy, doing, err)
+		}
+	}
 	if err != nil {
-		return out, failedInside(environment.KindCopy, "copy "+src+" out of the container", err)
+		return out, failedInside(environment.KindCopy, doing, err)
 	}
 	return out, nil
 }

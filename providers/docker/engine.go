@@ -82,7 +82,7 @@ func (t retryReads) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return resp, err
 	}
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead || req.Context().Value(onceKey{}) != nil {
 		return once()
 	}
 	for try := 1; ; try++ {
@@ -158,10 +158,11 @@ func (p *Provider) Reachable(ctx context.Context) error {
 	}
 }
 
-// onceKey is the key of a context whose requests take a 404 or 409 for the answer.
+// onceKey is the key of a context whose requests are not repeated.
 type onceKey struct{}
 
-// askOnce returns a context for questions about containers that may well be gone.
+// askOnce returns a context for questions about containers that may well be gone, and for requests
+// that do something though they read.
 func askOnce(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
 
 // containerPaths matches the API paths of our own containers and execs. A 404
@@ -174,7 +175,7 @@ func mayRetry(req *http.Request, status int) bool {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	case http.StatusNotFound, http.StatusConflict:
-		return containerPaths.MatchString(req.URL.Path) && req.Context().Value(onceKey{}) == nil
+		return containerPaths.MatchString(req.URL.Path)
 	}
 	return false
 }

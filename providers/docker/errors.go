@@ -34,13 +34,13 @@ func failedInside(kind environment.Kind, doing string, err error) error {
 }
 
 func wrapped(kind environment.Kind, doing string, err error) error {
-	var request *url.Error
-	if isContext(err) && errors.As(err, &request) {
-		err = request.Err // doing says more than a URL with the path of a socket
-	}
 	var known *environment.Error
 	if errors.As(err, &known) {
 		return fmt.Errorf("%s: %w", doing, err)
+	}
+	var request *url.Error
+	if isContext(err) && errors.As(err, &request) {
+		err = request.Err // doing says more than a URL with the path of a socket
 	}
 	return &environment.Error{Kind: kind, Transient: isTransient(err), Err: fmt.Errorf("%s: %w", doing, err)}
 }

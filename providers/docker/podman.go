@@ -269,7 +269,7 @@ func (h *healthChecks) runMissed(ctx context.Context, p *Provider, found contain
 	ctx, cancel := awake.WithTimeout(ctx, cmp.Or(check.Timeout, 30*time.Second)+reachTime)
 	defer cancel()
 	var result container.Health
-	_ = askPodman(ctx, p, "containers/"+url.PathEscape(found.ID)+"/healthcheck", &result) // the container's state has the result
+	_ = askPodman(askOnce(ctx), p, "containers/"+url.PathEscape(found.ID)+"/healthcheck", &result) // the container's state has the result
 	h.since = time.Now()
 }
 

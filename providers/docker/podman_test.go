@@ -1,14 +1,18 @@
 package docker
 
 import (
+	"archive/tar"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/jsonmessage"
@@ -75,6 +79,43 @@ func TestLinksOfPodmanContainersAreNotFollowed(t *testing.T) {
 	out, err := (&containerEnv{p: p, id: strings.Repeat("a", 64)}).CopyFrom(t.Context(), "/logs/link", t.TempDir(), environment.ExtractOptions{})
 	if err != nil || len(out.Omitted) != 1 || out.Files != 0 {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Podman has no other way to say that a copy failed than to end it: a file may have changed. The
+// container is not lost.
+func TestACopyThatIsCutIsNoLostContainer(t *testing.T) {
+	p := podmanAPI(t, map[string]http.HandlerFunc{"/json": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"State":{"Running":true}}`)
+	}, "/archive": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(statHeader, base64.StdEncoding.EncodeToString([]byte(`{"name":"log","size":1000,"mode":420}`)))
+		w.Header().Set("Content-Type", "application/x-tar")
+		archive := tar.NewWriter(w)
+		_ = archive.WriteHeader(&tar.Header{Name: "log", Mode: 0o644, Size: 1000})
+		_, _ = archive.Write(make([]byte, 500))
+	}})
+	_, err := (&containerEnv{p: p, id: strings.Repeat("a", 64)}).CopyFrom(t.Context(), "/logs/log", t.TempDir(), environment.ExtractOptions{})
+	var failed *environment.Error
+	if !errors.As(err, &failed) || failed.Kind != environment.KindCopy || !failed.Transient {
+		t.Errorf("%v is %+v, want a copy that may be repeated", err, failed)
+	}
+}
+
+// A check that fails is answered with 500, and counts each time.
+func TestMissedHealthChecksRunOnce(t *testing.T) {
+	asked := 0
+	p := podmanAPI(t, map[string]http.HandlerFunc{"/healthcheck": func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusInternalServerError)
+	}})
+	checks := healthChecks{since: time.Now().Add(-time.Hour)}
+	checks.runMissed(t.Context(), p, container.InspectResponse{
+		ContainerJSONBase: &container.ContainerJSONBase{ID: "a", State: &container.State{Health: &container.Health{Status: container.Starting}}},
+		Config:            &container.Config{Healthcheck: &container.HealthConfig{Interval: time.Second}},
+	})
+	if asked != 1 {
+		t.Errorf("it was asked for %d times, want once", asked)
 	}
 }
 

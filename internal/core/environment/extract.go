@@ -100,17 +100,18 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 	archive := tar.NewReader(source)
 	for {
 		header, err := archive.Next()
-		if err == io.EOF && source.ended {
-			return x.out, errCutArchive
-		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) && !source.ended {
 			break
 		}
-		// Unsafe paths are handled below.
-		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
-			return x.out, fmt.Errorf("read archive: %w", err)
+		if err == nil || errors.Is(err, tar.ErrInsecurePath) { // unsafe paths are handled there
+			err = x.entry(header, archive, prefix)
+		} else {
+			err = fmt.Errorf("read archive: %w", err)
 		}
-		if err := x.entry(header, archive, prefix); err != nil {
+		if source.ended && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+			err = ErrCutArchive
+		}
+		if err != nil {
 			return x.out, err
 		}
 	}
@@ -118,10 +119,11 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 	return x.out, nil
 }
 
-// errCutArchive reports an archive of which a part is missing. A tar.Reader takes an end without
+// ErrCutArchive reports an archive of which a part is missing. A tar.Reader takes an end without
 // the two blocks that mark it for the end of the archive. An engine that fails in the middle, as
-// Podman does when a file grows while it reads it, has no other way to say so.
-var errCutArchive = fmt.Errorf("read archive: %w: files are missing, for example because one of them changed while it was read", io.ErrUnexpectedEOF)
+// Podman does when a file grows while it reads it, has no other way to say so. It is no broken
+// connection, whose error is that of the Read.
+var ErrCutArchive = fmt.Errorf("read archive: %w: files are missing, for example because one of them changed while it was read", io.ErrUnexpectedEOF)
 
 // endReader knows whether the last Read found nothing but the end.
 type endReader struct {
@@ -132,6 +134,9 @@ type endReader struct {
 // Read implements io.Reader.
 func (r *endReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
-	r.ended = n == 0 && err == io.EOF
+	if n > 0 && err == io.EOF {
+		return n, nil // the next one finds only the end
+	}
+	r.ended = err == io.EOF
 	return n, err
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // archive returns a tar stream. An entry without a type is a file, or a directory if its name ends
@@ -339,10 +340,21 @@ func TestExtractKeepsFilesBeforeABreak(t *testing.T) {
 	if text := show(t, dst); text != "-rw-r--r-- a first\n-rw-r--r-- b "+strings.Repeat("x", 1000)+"\n" {
 		t.Errorf("on disk: %s", text)
 	}
-	for _, size := range []int{0, 1024, len(data) - 1024} { // between files, and before the mark of the end
-		if got, err := Extract(bytes.NewReader(data[:size]), t.TempDir(), "", ExtractOptions{}); !errors.Is(err, io.ErrUnexpectedEOF) || got.Files != min(2, size/1024) {
-			t.Errorf("%d of %d bytes: %d files, error %v", size, len(data), got.Files, err)
+	for size := range len(data) - 512 { // at each byte before the mark of the end
+		for name, r := range map[string]io.Reader{
+			"the end by itself": bytes.NewReader(data[:size]), "the end with data": iotest.DataErrReader(bytes.NewReader(data[:size])),
+		} {
+			if _, err := Extract(r, dst, "", ExtractOptions{}); !errors.Is(err, ErrCutArchive) {
+				t.Fatalf("%d of %d bytes, %s: error %v", size, len(data), name, err)
+			}
 		}
+		if size%100 == 0 {
+			dst = t.TempDir()
+		}
+	}
+	broken := io.MultiReader(bytes.NewReader(data[:1500]), iotest.ErrReader(io.ErrUnexpectedEOF))
+	if _, err := Extract(broken, t.TempDir(), "", ExtractOptions{}); errors.Is(err, ErrCutArchive) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a broken connection: error %v", err)
 	}
 	if _, err := Extract(strings.NewReader(strings.Repeat("no tar ", 200)), dst, "", ExtractOptions{}); !errors.Is(err, tar.ErrHeader) {
 		t.Errorf("error %v, want %v", err, tar.ErrHeader)

@@ -112,7 +112,10 @@ func Accept(conn io.ReadWriteCloser) (net.Listener, uint16, error) {
 	for one := make([]byte, 1); line.Len() < maxLine; line.Write(one) {
 		if _, err := io.ReadFull(conn, one); err != nil && line.Len() == 0 {
 			return nil, 0, fmt.Errorf("wait for the relay: %w", err)
-		} else if err != nil || one[0] == '\n' {
+		} else if err != nil {
+			return nil, 0, fmt.Errorf("the relay says %q instead of its port: %w", line.String(), err)
+		}
+		if one[0] == '\n' {
 			break
 		}
 	}
