@@ -276,7 +276,7 @@ python3 -m venv /installed
 /installed/bin/pip install --quiet --disable-pip-version-check "$2"
 PATH=/installed/bin:$PATH
 `+script)
-	name := fmt.Sprintf("rollout-beside-%d", time.Now().UnixNano())
+	name := fmt.Sprintf("rollout-peer-%d", time.Now().UnixNano())
 	keeps := name + "-image"
 	if output, err := exec.CommandContext(t.Context(), "docker", "create", "--name", keeps, testenv.Image).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)

@@ -60,7 +60,7 @@ func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts envir
 	defer archive.Close()
 	out, err := environment.Extract(archive, dst, path.Base(src), opts)
 	doing := "copy " + src + " out of the container"
-	if errors.Is(err, environment.ErrCutArchive) { // the reason is what is copied, if the container is there
+	if errors.Is(err, environment.ErrCutArchive) { // a file changed, or the container ended
 		if state, lost := e.p.api.ContainerInspect(ctx, e.id); lost == nil && state.State != nil && state.State.Running {
 			return out, wrapped(environment.KindCopy, doing, err)
 		}

@@ -51,13 +51,23 @@ func TestArrivedOutputIsRead(t *testing.T) {
 	})
 }
 
-// A background process that never pauses does not keep a command from its end.
+// A background process that goes on printing does not keep a command from its end, and one that
+// pauses for less than quietTicks keeps it for a second.
 func TestEndlessOutputIsCut(t *testing.T) {
+	for pause, most := range map[time.Duration]time.Duration{
+		time.Millisecond: drainTime + drainTicks*drainTick, 20 * time.Millisecond: drainTime + 3*pausedTicks*drainTick,
+		40 * time.Millisecond: drainTime + 2*pausedTicks*drainTick,
+	} {
+		t.Run(pause.String(), func(t *testing.T) { cutsOutput(t, pause, most) })
+	}
+}
+
+func cutsOutput(t *testing.T, pause, most time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		p, engine := draining(t, io.Discard)
 		var writing sync.WaitGroup
 		writing.Go(func() {
-			for out := stdcopy.NewStdWriter(engine, stdcopy.Stdout); ; time.Sleep(time.Millisecond) {
+			for out := stdcopy.NewStdWriter(engine, stdcopy.Stdout); ; time.Sleep(pause) {
 				if _, err := out.Write([]byte("more\n")); err != nil {
 					return
 				}
@@ -66,7 +76,7 @@ func TestEndlessOutputIsCut(t *testing.T) {
 		defer writing.Wait()
 		began := time.Now()
 		p.drain(drainTime)
-		if took, most := time.Since(began), drainTime+drainTicks*drainTick; took > most {
+		if took := time.Since(began); took > most {
 			t.Errorf("it was read for %s, not for %s", took, most)
 		}
 	})

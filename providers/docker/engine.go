@@ -31,7 +31,7 @@ func persist(ctx context.Context, do func() error) error {
 	return persistWhile(ctx, isPassing, do)
 }
 
-// persistWhile is persist with a condition for another try.
+// persistWhile calls do as persist does, as long as again reports true for its error.
 func persistWhile(ctx context.Context, again func(error) bool, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()

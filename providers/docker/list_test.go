@@ -15,8 +15,8 @@ import (
 )
 
 // The list was observed on an engine 20.10 that had killed and removed a container at once: "gone"
-// is unknown to it otherwise. A job that was cancelled has 400 ms to list what it leaves, so each
-// such container may cost one request.
+// is unknown to it otherwise. A cancelled job has 400 ms to list its containers, so each of
+// these may cost one request.
 func TestContainersThatTheEngineDoesNotKnowAreNotListed(t *testing.T) {
 	id := func(digit string) string { return strings.Repeat(digit, 64) }
 	running, going, gone, dead := id("a"), id("b"), id("c"), id("d")

@@ -18,6 +18,6 @@ func (e *containerEnv) lastLogs(ctx context.Context) string {
 	}
 	defer logs.Close()
 	var text bytes.Buffer
-	_, _ = stdcopy.StdCopy(&text, &text, io.LimitReader(logs, maxServiceLog)) // a line may have any length
+	_, _ = stdcopy.StdCopy(&text, &text, io.LimitReader(logs, maxServiceLog)) // the text that could be read is quoted; a line may have any length
 	return strings.TrimSpace(strings.ToValidUTF8(text.String(), "\uFFFD"))
 }

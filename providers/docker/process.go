@@ -20,10 +20,12 @@ const (
 	// drainTime is how long output is read after the exit, if a background process holds it open.
 	drainTime = 500 * time.Millisecond
 	// After that, output that has arrived is still read: until the reader has waited for more of it
-	// in quietTicks ticks, one after another. A process that never pauses has drainTicks.
-	drainTick  = 10 * time.Millisecond
-	quietTicks = 5
-	drainTicks = 1000
+	// in quietTicks ticks, one after another, or in pausedTicks of all. A process that never pauses
+	// has drainTicks.
+	drainTick   = 10 * time.Millisecond
+	quietTicks  = 5
+	pausedTicks = 50
+	drainTicks  = 1000
 	// startGrace bounds how long the engine takes to say that a command starts, or did not.
 	startGrace = 30 * time.Second
 	pollMin    = 100 * time.Millisecond
@@ -262,7 +264,7 @@ func (p *process) catchUp() {
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
 	last := p.reads.Load()
-	for quiet, ticks := 0, 0; quiet < quietTicks && ticks < drainTicks; ticks++ {
+	for quiet, paused, ticks := 0, 0, 0; quiet < quietTicks && paused < pausedTicks && ticks < drainTicks; ticks++ {
 		select {
 		case <-p.ended:
 			return
@@ -271,6 +273,7 @@ func (p *process) catchUp() {
 		now := p.reads.Load()
 		if now == last && now%2 == 1 {
 			quiet++
+			paused++
 		} else {
 			quiet = 0
 		}

@@ -32,11 +32,11 @@ type Loader struct {
 	lfs     lfs
 }
 
-// Load is like the function Load, with the Loader's Options. If a fault of this machine prevented
-// reading the task, Task.ReadError returns it, and the problems do not count.
+// Load reads a task as the function Load does, with the Loader's Options. If a fault of this
+// machine prevented reading it, Task.ReadError returns it, and the problems do not count.
 func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
 
-// LoadAs is Load for a task of a registry. name is the task's name in the registry ("": the
+// LoadAs reads a task of a registry as Load does. name is the task's name in the registry ("": the
 // directory's name). origin is the commit that the task comes from, which problems name instead of
 // dir; nil for a directory of the user's.
 func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {

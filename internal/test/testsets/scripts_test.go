@@ -125,15 +125,15 @@ find "$work/took" -type f | wc -l`
 	if out := library(t, script); out != "second\nfirst\nthird\n3\n3\n" {
 		t.Errorf("it prints %q", out)
 	}
-	const beside = `waits() { for n in {1..6000}; do [ ! -e "$work/done" ] || break; sleep 0.01; done; echo waits >> "$work/order"; }
+	const uncounted = `waits() { for n in {1..6000}; do [ ! -e "$work/done" ] || break; sleep 0.01; done; echo waits >> "$work/order"; }
 free() { echo free >> "$work/order"; : > "$work/done"; }
 queue 'one' waits
 queue 'another' free
 work_off 1 'another' > "$work/printed"
 await "${!running[@]}" > "$work/printed"
 cat "$work/order"`
-	if out := library(t, beside); out != "free\nwaits\n" {
-		t.Errorf("beside as many as may run, it prints %q", out)
+	if out := library(t, uncounted); out != "free\nwaits\n" {
+		t.Errorf("while as many parts run as may, an uncounted one waits: it prints %q", out)
 	}
 	out, err := scripted(t, "../../..", `. .ci/lib.sh
 trap 'rm -rf "$work"' EXIT

@@ -18,7 +18,7 @@ import (
 // never open.
 const listenTime = 5 * time.Second
 
-// maxTable bounds what is read of a table of connections, whose lines have 150 bytes.
+// maxTable bounds the bytes of a table of connections, of 150 for each connection.
 const maxTable = 1 << 20
 
 // awaitPorts waits until services that have no health check listen on the TCP ports that their
@@ -56,8 +56,8 @@ func (g *Group) openedPorts() map[int]bool {
 		}
 		for _, text := range m.Ports {
 			number, tcp := strings.CutSuffix(text, "/tcp")
-			if port, err := strconv.Atoi(number); tcp && err == nil { // not a range, which seldom is open as a whole
-				ports[port] = true
+			if port, err := strconv.ParseUint(number, 10, 16); tcp && err == nil && port > 0 { // not a range, which seldom is open as a whole
+				ports[int(port)] = true
 			}
 		}
 	}
